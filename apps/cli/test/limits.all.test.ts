@@ -22,6 +22,7 @@ interface Answer {
   readonly headers: Headers;
   readonly body: {
     readonly error?: { readonly code: string; readonly message: string; readonly param?: string };
+    readonly usage?: { readonly total_tokens: number };
   };
 }
 
@@ -103,6 +104,60 @@ describe('limits per minute, over three proxies', () => {
     });
     expect((await ask(caller)).status).toBe(200);
   });
+});
+
+describe('further limits, over three proxies', () => {
+  const ON_FIRST_USE = { every: '5h', from: 'first_use' };
+  const KINDS: Record<
+    string,
+    { limit_requests?: number; limit_tokens?: number; limit_micro_usd?: number; window?: object }
+  > = {
+    requests: { limit_requests: 7 },
+    tokens: { limit_tokens: 5_000 },
+    'requests of a window on first use': { limit_requests: 7, window: ON_FIRST_USE },
+    'tokens of a window on first use': { limit_tokens: 5_000, window: ON_FIRST_USE },
+    'money of a window on first use': { limit_micro_usd: 10_000, window: ON_FIRST_USE },
+  };
+  // An output limit that the vendor honours; or none, and answers that are longer than the usual length that is reserved.
+  const WAYS = {
+    hard: { body: { max_tokens: 300 }, outputTokens: 300, overage: 0 },
+    balanced: { body: {}, outputTokens: 2_000, overage: 2_000 - 1_024 },
+  } as const;
+
+  it.each(Object.keys(KINDS).flatMap((kind) => [[kind, 'hard'] as const, [kind, 'balanced'] as const]))(
+    '64 first requests of an unseen customer pass no more %s than the bound says, in %s mode',
+    async (kind, budget_mode) => {
+      const { body, outputTokens, overage } = WAYS[budget_mode];
+      const limit = { name: 'each user', counter_scope: 'user', ...KINDS[kind] };
+      const policy = {
+        budget_mode,
+        limit_micro_usd: 1_000_000_000,
+        counter_scope: 'policy',
+        limits: [limit],
+      };
+      const caller = await callerUnder(`${kind} ${budget_mode}`, policy);
+      const headers = { 'x-svc-user': 'ann', 'x-mock-output-tokens': String(outputTokens) };
+      const answers = await Promise.all(
+        Array.from({ length: 64 }, (_, at) => ask(caller, body, { proxy: at % 3, headers })),
+      );
+      const passed = answers.filter(({ status }) => status === 200);
+      const tokens = passed.reduce((sum, answer) => sum + (answer.body.usage?.total_tokens ?? 0), 0);
+      expect(passed.length).toBeGreaterThan(0);
+      const { limit_requests = 64, limit_tokens = Number.POSITIVE_INFINITY } = KINDS[kind] ?? {};
+      expect(passed.length).toBeLessThanOrEqual(limit_requests);
+      expect(tokens).toBeLessThanOrEqual(limit_tokens + passed.length * overage);
+      // At 2 micro-USD a token of output, and 1 for one of input.
+      if (limit.limit_micro_usd) expect(tokens).toBeLessThanOrEqual(10_000 + passed.length * 2 * overage);
+      const refused = new Set(answers.map((answer) => answer.body.error?.code));
+      for (const code of refused) {
+        expect([
+          ...[undefined, 'budget_contended'],
+          ...['budget_exhausted', 'request_limit_exhausted', 'token_limit_exhausted'],
+        ]).toContain(code);
+      }
+      expect((await ask(caller, body, { headers: { ...headers, 'x-svc-user': 'bob' } })).status).toBe(200);
+    },
+  );
 });
 
 describe('a hard budget', () => {

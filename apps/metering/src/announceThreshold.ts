@@ -1,6 +1,5 @@
 import type { UsageStream } from '@weighbridge/bus';
-import { microFromNano } from '@weighbridge/domain';
-import type { ThresholdReached } from '@weighbridge/ledger';
+import { amountFields, type ThresholdReached } from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
 import type { MeteringMetrics } from './meteringMetrics.ts';
 
@@ -9,7 +8,7 @@ export function announceThreshold(
   stream: Pick<UsageStream, 'announce'>,
   metrics: MeteringMetrics,
   logger: Logger,
-  { policyId, limitId, subject, windowStart, percent, limitNanoUsd, spentNanoUsd }: ThresholdReached,
+  { policyId, limitId, unit, subject, windowStart, percent, limit, spent }: ThresholdReached,
 ): void {
   const event = {
     policy_id: policyId,
@@ -17,8 +16,7 @@ export function announceThreshold(
     subject,
     window_start: windowStart.toISOString(),
     percent,
-    limit_micro_usd: microFromNano(limitNanoUsd),
-    spent_micro_usd: microFromNano(spentNanoUsd),
+    ...amountFields(unit, { limit, spent }),
   };
   metrics.thresholds.inc({ percent: String(percent) });
   logger.warn(event, 'budget threshold reached');

@@ -13,6 +13,7 @@ import {
   pruneOpenedCounters,
   pruneProducers,
   pruneRefusals,
+  pruneWindowStarts,
   recordGaps,
   recordOverdueThresholds,
   retainedFrom,
@@ -69,6 +70,7 @@ const partitions: MaintenanceTask = {
     const endedBefore = await retainedFrom(db, retention);
     await pruneAttributions(db);
     await pruneOpenedCounters(db, now());
+    await pruneWindowStarts(db, now());
     await pruneProducers(db, { endedBefore });
     await pruneFeedback(db, { givenBefore: endedBefore });
     if (dropped.length > 0)

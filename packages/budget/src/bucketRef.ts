@@ -5,15 +5,18 @@ import { createHash } from 'node:crypto';
  * `spend_buckets`.
  */
 export interface BucketRef {
-  /** The policy that defines the counter, or a further limit of one: a `furtherLimitId`. */
+  /** The policy that defines the counter, or an amount of a further limit of one: a `furtherLimitId`. */
   readonly policyId: string;
   /** Incremented when what defines it changes, such as the window or the counter scope, which starts new counters. */
   readonly counterVersion: number;
   /** Whose spend it counts: a `keySubject`, a `principalSubject` or `POLICY_SUBJECT`; of a further limit also a `valueSubject`. */
   readonly subject: string;
-  /** Unix milliseconds; 0 if the window never ends. */
+  /** Unix milliseconds; 0 if the window never ends; `UNOPENED_MS` if it opens on first use, and the control plane knows when. */
   readonly windowStartMs: bigint;
 }
+
+/** The start of a window that is not known to be open. No event has it. */
+export const UNOPENED_MS = -1n;
 
 /** The subject of a counter that everyone governed by the policy shares. */
 export const POLICY_SUBJECT = 'policy';
@@ -46,20 +49,33 @@ export function hashedValueSubject(attribution: string, sha256: Uint8Array): str
   return `${attribution}#${Buffer.from(sha256).toString('hex')}`;
 }
 
-/** The `policyId` of a further limit's buckets. */
-export function furtherLimitId(policyId: string, limitId: string): string {
-  return `${policyId}.${limitId}`;
+/** What a bucket counts other than nano-USD. */
+export type CountUnit = 'requests' | 'tokens';
+
+/** How much an attempt counts in buckets of either unit. */
+export type Counts = Readonly<Record<CountUnit, bigint>>;
+
+export const NO_COUNTS: Counts = { requests: 0n, tokens: 0n };
+
+/** The `policyId` of a further limit's buckets. Those of an amount in requests or tokens are named by their unit. */
+export function furtherLimitId(policyId: string, limitId: string, unit?: CountUnit): string {
+  return unit ? `${policyId}.${limitId}.${unit}` : `${policyId}.${limitId}`;
 }
 
-/** A bucket's policy, and its further limit if it is of one. */
+/** A bucket's policy, and its further limit if it is of one. `unit` is undefined if it counts nano-USD. */
 export function definedBy({ policyId }: Pick<BucketRef, 'policyId'>): {
   readonly policyId: string;
   readonly limitId: string | undefined;
+  readonly unit: CountUnit | undefined;
 } {
-  const dot = policyId.indexOf('.');
-  return dot < 0
-    ? { policyId, limitId: undefined }
-    : { policyId: policyId.slice(0, dot), limitId: policyId.slice(dot + 1) };
+  if (!policyId.includes('.')) return { policyId, limitId: undefined, unit: undefined };
+  const [id = '', limitId, unit] = policyId.split('.');
+  return { policyId: id, limitId, unit: unit === 'requests' || unit === 'tokens' ? unit : undefined };
+}
+
+/** What a bucket counts; undefined: nano-USD. */
+export function unitOf(bucket: Pick<BucketRef, 'policyId'>): CountUnit | undefined {
+  return definedBy(bucket).unit;
 }
 
 /** Whether it is a `principalSubject`: the counter is shared by all keys of the principal. */

@@ -23,17 +23,22 @@ export {
   bucketAt,
   bucketKey,
   bucketOfKey,
+  type Counts,
+  type CountUnit,
   countersOf,
   definedBy,
   furtherLimitId,
   hashedValueSubject,
   isOfAttribution,
   keySubject,
+  NO_COUNTS,
   OTHERS_SUBJECT,
   POLICY_SUBJECT,
   principalBucket,
   principalSubject,
   UNKNOWN_SUBJECT,
+  UNOPENED_MS,
+  unitOf,
   valueSubject,
   windowStartOf,
 } from './bucketRef.ts';
@@ -55,13 +60,20 @@ export {
   withUnattributed,
 } from './decision/decideGrant.ts';
 export { attributionRequired, type OutputLimit } from './holder/budgetErrors.ts';
-export { bucketsOf, LeaseBook, type LeaseBookDeps, type Reservation } from './holder/leaseBook.ts';
+export {
+  bucketsOf,
+  type Headroom,
+  LeaseBook,
+  type LeaseBookDeps,
+  type Reservation,
+} from './holder/leaseBook.ts';
 export { persistLeases, restoreLeases } from './holder/persistedLeases.ts';
 export { leaseMessage, MAX_BUCKETS_PER_CALL } from './leaseWire.ts';
 export {
   LimitError,
   type LimitWithoutHeadroom,
   limitWithoutHeadroom,
+  REFUSING_LIMITS,
   type RefusingCounter,
 } from './limitError.ts';
 export type { BudgetedPolicy, FurtherLimit, RateLimitedPolicy } from './policies.ts';

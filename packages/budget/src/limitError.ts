@@ -7,16 +7,22 @@ export const BUDGET_CONTENDED = 'budget_contended';
 /** The code of a refusal because no lease can be had. */
 export const BUDGET_UNAVAILABLE = 'budget_unavailable';
 
+/** What of a counter may have no headroom. */
+export const REFUSING_LIMITS = [
+  ...(['budget', 'limit_requests', 'limit_tokens'] as const),
+  ...(['requests_per_minute', 'tokens_per_minute', 'max_parallel'] as const),
+] as const;
+
 /** The counter of a policy that had no headroom for a request. */
 export interface RefusingCounter {
   readonly bucket: Pick<BucketRef, 'policyId' | 'counterVersion' | 'subject'> & Partial<BucketRef>;
   /** Of a further limit. */
   readonly name?: string | undefined;
-  readonly limits: 'budget' | 'requests_per_minute' | 'tokens_per_minute' | 'max_parallel';
+  readonly limits: (typeof REFUSING_LIMITS)[number];
   /** Nano-USD of a budget; else requests or tokens. */
   readonly limit?: bigint | undefined;
   readonly spent?: bigint | undefined;
-  /** What the request may have cost, in nano-USD; or its tokens. */
+  /** What the request may have cost, in nano-USD; or its tokens, or 1. */
   readonly wanted?: bigint | undefined;
   readonly resetsAtMs?: number | undefined;
 }

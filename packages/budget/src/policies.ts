@@ -1,6 +1,6 @@
-import type { BucketRef } from './bucketRef.ts';
+import type { BucketRef, CountUnit } from './bucketRef.ts';
 
-/** A policy in a key's chain that has a spending limit, in the form that reserving from it needs. */
+/** A policy in a key's chain that has a spending limit, or an amount of a further limit, in the form that reserving from it needs. */
 export interface BudgetedPolicy {
   readonly bucket: BucketRef;
   /** From `bucketKey`, computed once per key rather than once per request. */
@@ -12,6 +12,8 @@ export interface BudgetedPolicy {
   readonly isGoverning: boolean;
   /** Unix milliseconds; undefined if the window never ends. */
   readonly windowEndMs: number | undefined;
+  /** The length of windows that open on first use: `bucket` has none then. */
+  readonly firstUseMs?: number | undefined;
   /** The further limit of the policy that this is; undefined: its main limit. */
   readonly limit?: FurtherLimit | undefined;
 }
@@ -20,6 +22,8 @@ export interface BudgetedPolicy {
 export interface FurtherLimit {
   readonly id: string;
   readonly name: string;
+  /** What its amount is of; undefined: money. A limit of several amounts is several of these. */
+  readonly unit: CountUnit | undefined;
   /** Who shares the counter: `key`, `principal`, `policy`, or an attribution such as `user`. */
   readonly scope: string;
   /** The patterns of the models that it counts; empty: all. */

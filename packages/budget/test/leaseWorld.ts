@@ -130,5 +130,10 @@ export function bookOf(world: LeaseWorld, epoch: string, deps: Partial<LeaseBook
   });
 }
 
+/** What a request wants of headroom, in nano-USD. */
+export function wanted(useful: bigint, least: bigint) {
+  return { nanoUsd: { useful, least }, tokens: { useful: 1n, least: 1n } };
+}
+
 /** Lets running calls finish. */
 export const settleDown = () => new Promise<void>((resolve) => setImmediate(resolve));

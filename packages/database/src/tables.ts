@@ -840,6 +840,13 @@ export interface Webhooks {
   url: string;
 }
 
+export interface WindowStarts {
+  counter_version: number;
+  limit_id: string;
+  started_at: Timestamp;
+  subject: string;
+}
+
 export interface DB {
   account_windows: AccountWindows;
   aliases: Aliases;
@@ -904,4 +911,5 @@ export interface DB {
   webhook_deliveries: WebhookDeliveries;
   webhook_events: WebhookEvents;
   webhooks: Webhooks;
+  window_starts: WindowStarts;
 }

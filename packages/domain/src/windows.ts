@@ -31,3 +31,32 @@ export function windowAt(kind: WindowKind, timezone: string, at: Date): Window {
 export function isTimezone(name: string): boolean {
   return IANAZone.isValidZone(name);
 }
+
+/** A further limit's windows: of a kind, or of a length such as `5h` or `7d`, each from its first use. */
+export interface LimitWindow {
+  readonly window_kind: WindowKind | 'first_use';
+  readonly timezone: string;
+  /** Of `first_use` alone. */
+  readonly window_every?: string | null;
+}
+
+const UNIT_MS = new Map([
+  ['m', 60_000],
+  ['h', 3_600_000],
+  ['d', 86_400_000],
+]);
+const EVERY = /^([1-9]\d{0,3})([mhd])$/;
+
+/** The length of windows that open on first use. Throws for a text that is none. */
+export function everyMs(every: string): number {
+  const [, count, unit = ''] = EVERY.exec(every) ?? [];
+  const unitMs = UNIT_MS.get(unit);
+  if (!unitMs) throw new Error(`"${every}" is no length of a window`);
+  return Number(count) * unitMs;
+}
+
+/** The window of a limit that starts at `start`, or contains it, if it follows the calendar. */
+export function windowFrom({ window_kind, timezone, window_every }: LimitWindow, start: Date): Window {
+  if (window_kind !== 'first_use') return windowAt(window_kind, timezone, start);
+  return { start, end: new Date(start.getTime() + everyMs(window_every ?? '')) };
+}

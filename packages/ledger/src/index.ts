@@ -40,6 +40,7 @@ export {
   type LeaseRequest,
 } from './leases/answerLeaseCalls.ts';
 export { closeLeases } from './leases/closeLeases.ts';
+export { answerWindowCalls, type WindowAnswer } from './leases/firstUseWindows.ts';
 export { pruneLeases } from './leases/pruneLeases.ts';
 export { readUnattributed } from './leases/readUnattributed.ts';
 export { recordExhausted } from './leases/recordExhausted.ts';
@@ -52,6 +53,7 @@ export { maintainPartitions, type Retention, readIdRange, retainedFrom } from '.
 export { pruneArchive } from './maintenance/pruneArchive.ts';
 export { pruneAttributions } from './maintenance/pruneAttributions.ts';
 export { pruneOpenedCounters } from './maintenance/pruneOpenedCounters.ts';
+export { pruneWindowStarts } from './maintenance/pruneWindowStarts.ts';
 export { type LedgerState, type LostProducer, readLedgerState } from './maintenance/readLedgerState.ts';
 export { type RebuildResult, rebuildBuckets } from './maintenance/rebuild.ts';
 export { hasAppendedSpend, type Merged, type MergeProgress, mergeSpend } from './merging/mergeSpend.ts';
@@ -127,6 +129,7 @@ export {
   type SpendQuery,
   type SpendSort,
 } from './spend/spendQuery.ts';
+export { amountFields } from './webhookEvents/amountFields.ts';
 export {
   type NewWebhookEvent,
   recordWebhookEvents,

@@ -65,6 +65,8 @@ const event = fc.record(
       },
       { requiredKeys: [] },
     ),
+    reservedCounts: fc.record({ requests: uint32, tokens: int64.map((n) => (n < 0n ? 0n : n)) }),
+    counts: fc.record({ requests: uint32, tokens: int64.map((n) => (n < 0n ? 0n : n)) }),
     costNanoUsd: int64,
     priceVersion: uint32,
     estimated: fc.boolean(),
@@ -109,6 +111,7 @@ export const anyEvent: fc.Arbitrary<Uint8Array> = fc.oneof(
   fc.uint8Array({ maxLength: 200 }),
 );
 
+const counts = fc.record({ requests: fc.nat({ max: 1 }), tokens: fc.nat().map(BigInt) });
 const name = fc.string({ minLength: 1, maxLength: 60, unit: 'grapheme-ascii' });
 /** Events as proxies write them: ids in ASCII, any text in what callers send. */
 export const proxyEvent: fc.Arbitrary<EventFields> = fc
@@ -135,6 +138,8 @@ export const proxyEvent: fc.Arbitrary<EventFields> = fc
         skipped: fc.array(name, { maxLength: 4 }),
       }),
     ),
+    reservedCounts: maybe(counts),
+    counts: maybe(counts),
     costNanoUsd: fc.bigInt({ min: 0n, max: 10n ** 13n }),
     estimated: fc.boolean(),
     streamed: fc.boolean(),

@@ -118,6 +118,9 @@ interface GeneratedRequest {
   readonly correctedBy: bigint | undefined;
 }
 
+/** With the counters of a further limit of money, requests and tokens. */
+const COUNTED = ['pol_a', 'pol_a.lim_1', 'pol_a.lim_1.requests', 'pol_a.lim_1.tokens'];
+
 const attempt = fc.record({
   afterMs: fc.constantFrom(1, 2_000, 45_000),
   model: fc.constantFrom('mock/a', 'mock/b', 'other/c'),
@@ -153,7 +156,7 @@ const request: fc.Arbitrary<GeneratedRequest> = fc.record({
         key: fc.constantFrom('key_1', 'key_2', 'key_3'),
         principal: fc.constantFrom('ada', 'bob', 'ünï "quoted"\\'),
         team: fc.option(fc.constantFrom('team_1', 'team_2')),
-        policies: fc.constantFrom(['pol_a'], ['pol_b', 'pol_a'], ['pol_c']),
+        policies: fc.constantFrom(['pol_a'], ['pol_b', 'pol_a'], ['pol_c'], COUNTED),
         attribution: fc.record(
           {
             user: fc.constantFrom('u1', 'u2', '(other)', ''),
@@ -170,7 +173,12 @@ const request: fc.Arbitrary<GeneratedRequest> = fc.record({
       }),
       fc.array(attempt, { minLength: 1, maxLength: 3 }),
     )
-    .map(([shared, attempts]) => attempts.map((one) => ({ ...shared, ...one }) as EventFields & typeof one)),
+    .map(([shared, attempts]) =>
+      attempts.map((one) => {
+        const counts = shared.policies === COUNTED ? { counts: { requests: 1, tokens: one.tokens } } : {};
+        return { ...shared, ...one, ...counts } as EventFields & typeof one;
+      }),
+    ),
   correctedBy: maybe(fc.bigInt({ min: 1n, max: 10n ** 12n })),
 });
 

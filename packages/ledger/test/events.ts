@@ -20,13 +20,18 @@ export interface EventFields {
   readonly firstByteUs?: number | null;
   readonly attribution?: Readonly<Record<string, unknown>>;
   readonly details?: Readonly<Record<string, unknown>>;
+  /** In buckets of requests and of tokens. */
+  readonly counts?: { readonly requests: number; readonly tokens: number };
 }
 
 /** The nth event of a test. */
 export function ledgerEvent(n: number, fields: EventFields = {}): LedgerEvent {
   const admittedAt = fields.admittedAt ?? new Date('2026-11-10T12:00:00Z');
   const tokens = fields.tokens ?? 1;
+  const { counts } = fields;
+  const details = counts ? { ...fields.details, counts } : fields.details;
   return {
+    ...(counts && { counts: { requests: BigInt(counts.requests), tokens: BigInt(counts.tokens) } }),
     workloadType: fields.workloadType,
     row: {
       attempt: fields.attempt ?? 1,
@@ -56,7 +61,7 @@ export function ledgerEvent(n: number, fields: EventFields = {}): LedgerEvent {
       first_byte_us: fields.firstByteUs === undefined ? 1 : fields.firstByteUs,
       duration_us: fields.durationUs ?? 2,
       attribution: JSON.stringify(fields.attribution ?? {}),
-      details: fields.details ? JSON.stringify(fields.details) : null,
+      details: details ? JSON.stringify(details) : null,
       response_id: '',
     },
     buckets: (fields.policies ?? ['pol_a']).map((policyId) => ({

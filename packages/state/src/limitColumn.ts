@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf';
-import type { BucketRef } from '@weighbridge/budget';
+import { type BucketRef, type CountUnit, furtherLimitId } from '@weighbridge/budget';
 import { Enforcement, type FurtherLimitSchema, UnknownAttribution } from '@weighbridge/contracts';
-import type { WindowKind } from '@weighbridge/domain';
+import { everyMs, type LimitWindow } from '@weighbridge/domain';
 
 /** A further limit of a policy, as an item of the JSON column `limits`. Amounts are decimal integers. */
 export interface LimitColumn {
@@ -15,14 +15,20 @@ export interface LimitColumn {
   /** `key`, `principal`, `policy`, or the attribution that has counters of its own. */
   readonly counter_scope: string;
   readonly unknown: 'share' | 'refuse' | 'skip';
-  readonly limit_nano_usd: string;
-  readonly window_kind: WindowKind;
+  /** Null: it limits no money. */
+  readonly limit_nano_usd: string | null;
+  /** Null: it does not limit these. Absent in limits of a release that knew none. */
+  readonly limit_requests?: number | null;
+  readonly limit_tokens?: number | null;
+  readonly window_kind: LimitWindow['window_kind'];
+  /** The length of windows that open on first use: `5h`. */
+  readonly window_every?: string | null;
   readonly timezone: string;
   readonly enforcement: 'enforce' | 'shadow' | 'off';
   readonly thresholds: readonly number[];
   readonly max_counters: number;
   /** Of the counter `others`. */
-  readonly others_limit_nano_usd: string;
+  readonly others_limit_nano_usd: string | null;
   /** The operator gave it. Else it is that of the other counters. */
   readonly has_own_others: boolean;
 }
@@ -37,7 +43,20 @@ export function isByAttribution({ counter_scope: scope }: Pick<LimitColumn, 'cou
   return scope !== 'key' && scope !== 'principal' && scope !== 'policy';
 }
 
-/** A further limit as it applies to one key now. */
+/** What its amounts are of; undefined: money. */
+function unitsOf({ limit_nano_usd, limit_requests, limit_tokens }: LimitColumn): (CountUnit | undefined)[] {
+  const units: (CountUnit | undefined)[] = limit_nano_usd === null ? [] : [undefined];
+  if (typeof limit_requests === 'number') units.push('requests');
+  if (typeof limit_tokens === 'number') units.push('tokens');
+  return units;
+}
+
+/** The `policyId` of its buckets: one for each amount. */
+export function bucketIdsOf(policyId: string, limit: LimitColumn): string[] {
+  return unitsOf(limit).map((unit) => furtherLimitId(policyId, limit.id, unit));
+}
+
+/** An amount of a further limit as it applies to one key now. */
 export interface LimitCounter {
   readonly limit: LimitColumn;
   readonly bucket: BucketRef;
@@ -61,6 +80,7 @@ export function limitMessage(
     when: { ...limit.when },
     counterScope: limit.counter_scope,
     unknown: UNKNOWN[limit.unknown],
+    ...(limit.window_every != null && { firstUseMs: BigInt(everyMs(limit.window_every)) }),
   };
 }
 
@@ -73,5 +93,17 @@ const UNKNOWN = {
 /** What keys are told of it, but for its window: amounts they learn with their leases. */
 export function structureOfLimit(limit: LimitColumn): readonly unknown[] {
   const { id, name, counter_version, models, when, counter_scope, unknown, enforcement } = limit;
-  return [id, name, counter_version, models, Object.entries(when), counter_scope, unknown, enforcement];
+  const units = unitsOf(limit);
+  const isOfMoney = units.length === 1 && units[0] === undefined;
+  const parts = [
+    id,
+    name,
+    counter_version,
+    models,
+    Object.entries(when),
+    counter_scope,
+    unknown,
+    enforcement,
+  ];
+  return isOfMoney ? parts : [...parts, units];
 }

@@ -6,6 +6,7 @@ import {
   hashedValueSubject,
   OTHERS_SUBJECT,
   UNKNOWN_SUBJECT,
+  unitOf,
   valueSubject,
 } from '@weighbridge/budget';
 import {
@@ -18,7 +19,7 @@ import {
 import { type Attribution, compileModelPatterns } from '@weighbridge/domain';
 import { isByAttribution } from './limitColumn.ts';
 
-/** A further limit of a policy, in the form that matching an attempt needs. */
+/** An amount of a further limit of a policy, in the form that matching an attempt needs. */
 export interface MatchingLimit extends Pick<BudgetedPolicy, 'enforcement' | 'isHard'> {
   readonly id: string;
   readonly counts: (model: string) => boolean;
@@ -90,7 +91,7 @@ function subjects(
 }
 
 function budgetOf(
-  { id, name, models, counterScope, windowEndMs }: FurtherLimit,
+  { id, name, models, counterScope, windowEndMs, firstUseMs }: FurtherLimit,
   { policyId, counterVersion, windowStartMs }: BucketRef,
   { isGoverning, keyId, enforcement, isHard }: LimitOwner & Pick<BudgetedPolicy, 'enforcement' | 'isHard'>,
   { subject, value }: LimitSubject,
@@ -104,10 +105,11 @@ function budgetOf(
       isHard,
       isGoverning,
       windowEndMs: windowEndMs === undefined ? undefined : Number(windowEndMs),
+      ...(firstUseMs > 0n && { firstUseMs: Number(firstUseMs) }),
       limit,
     };
   };
-  const named = { id, name, models, scope: counterScope };
+  const named = { id, name, models, scope: counterScope, unit: unitOf({ policyId }) };
   if (value === undefined) return counterAt(subject, { ...named, value });
   const others = counterAt(OTHERS_SUBJECT, { ...named, value: undefined });
   return counterAt(subject, { ...named, value, opening: { keyId, others } });

@@ -1,11 +1,10 @@
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { furtherLimitId } from '@weighbridge/budget';
 import { Enforcement, KeySchema } from '@weighbridge/contracts';
 import type { Attribution } from '@weighbridge/domain';
 import { expect, it } from 'vitest';
 import { type KeyChain, keyMessage, resolvedKey } from './key.ts';
-import type { LimitColumn } from './limitColumn.ts';
-import { payerFrom, payerOf } from './payer.ts';
+import { bucketIdsOf, type LimitColumn } from './limitColumn.ts';
+import { countBudgets, payerFrom, payerOf } from './payer.ts';
 
 const NOW = new Date(4_000);
 
@@ -68,11 +67,13 @@ function messageWith(limits: readonly LimitColumn[], allowed_models: readonly st
         policy,
         bucket: bucketAt('pol_1', 1),
         window,
-        limits: limits.map((one) => ({
-          limit: one,
-          bucket: bucketAt(furtherLimitId('pol_1', one.id), one.counter_version),
-          window: { end: new Date(6_000) },
-        })),
+        limits: limits.flatMap((one) =>
+          bucketIdsOf('pol_1', one).map((policyId) => ({
+            limit: one,
+            bucket: bucketAt(policyId, one.counter_version),
+            window: { end: new Date(6_000) },
+          })),
+        ),
       },
     ],
     team: undefined,
@@ -197,12 +198,49 @@ it('an event names the counter `others` where the attempt reserved from it', () 
   const key = keyWith(limit('opus'), limit('user', { counter_scope: 'user' }));
   const payer = payerOf(key, { model: 'a/b', attribution: { labels: {}, user: 'ann' } });
   const own = payer.budgets.map(({ bucket }) => bucket);
-  expect(payerFrom(payer, own)).toBe(payer);
+  expect(payerFrom(payer, payer.budgets, own)).toBe(payer);
   const [, , ofUser] = payer.budgets;
   const others = ofUser?.limit?.opening?.others.bucket;
-  const from = payerFrom(payer, [...own.slice(0, 2), ...(others ? [others] : [])]);
+  const from = payerFrom(payer, payer.budgets, [...own.slice(0, 2), ...(others ? [others] : [])]);
   expect(from.policies.map(({ bucket }) => bucket.subject)).toEqual(['policy', 'policy', 'others']);
   expect(from).toMatchObject({ id: 'key_1', principalId: 'ada' });
+});
+
+it('each amount of a limit is a counter of its own, which the limit and the value of all have in common', () => {
+  const fields = { counter_scope: 'user', limit_requests: 5, limit_tokens: 900 };
+  const key = keyWith(limit('all', fields), limit('requests', { limit_nano_usd: null, limit_requests: 1 }));
+  expect(bucketsOf(key, 'a/b', { user: 'ann' })).toEqual([
+    'pol_1 policy',
+    'pol_1.lim_all user:ann',
+    'pol_1.lim_all.requests user:ann',
+    'pol_1.lim_all.tokens user:ann',
+    'pol_1.lim_requests.requests policy',
+  ]);
+  const payer = payerOf(key, { model: 'a/b', attribution: { labels: {}, user: 'ann' } });
+  expect(payer.isCounted).toBe(true);
+  const units = payer.budgets.map(({ limit: of }) => [of?.id, of?.unit, of?.value]);
+  expect(units.slice(1)).toEqual([
+    ['lim_all', undefined, 'ann'],
+    ['lim_all', 'requests', 'ann'],
+    ['lim_all', 'tokens', 'ann'],
+    ['lim_requests', 'requests', undefined],
+  ]);
+  const { isCounted } = payerOf(keyWith(limit('money')), { model: 'a/b', attribution: { labels: {} } });
+  expect(isCounted).toBe(false);
+});
+
+it('a free model reserves from the limits that count it alone, and its event names all', () => {
+  const key = keyWith(limit('user', { counter_scope: 'user', limit_requests: 5 }));
+  const payer = payerOf(key, { model: 'a/b', attribution: { labels: {}, user: 'ann' } });
+  const budgets = countBudgets(payer);
+  expect(budgets.map(({ bucket }) => bucket.policyId)).toEqual(['pol_1.lim_user.requests']);
+  const others = budgets[0]?.limit?.opening?.others.bucket;
+  const from = payerFrom(payer, budgets, others ? [others] : []);
+  expect(from.policies.map(({ bucket }) => `${bucket.policyId} ${bucket.subject}`)).toEqual([
+    'pol_1 policy',
+    'pol_1.lim_user user:ann',
+    'pol_1.lim_user.requests others',
+  ]);
 });
 
 it('a proxy that knows no further limits lets no model pass while one is enforced', () => {

@@ -9,6 +9,10 @@ export interface Payer extends Pick<ResolvedKey, 'id' | 'principalId' | 'teamId'
   readonly policies: readonly { readonly bucket: BucketRef }[];
   /** Those that it reserves from. */
   readonly budgets: readonly BudgetedPolicy[];
+  /** Some of them count requests or tokens. */
+  readonly isCounted?: boolean;
+  /** Some of them have windows that open on first use: only a reservation tells their buckets. */
+  readonly isOnFirstUse?: boolean;
 }
 
 /** What decides which further limits count an attempt. */
@@ -70,16 +74,40 @@ function limitsOn(
   return remember(known, model, () => key.limits.filter(({ counts }) => counts(model)));
 }
 
-/** The payer of an attempt that reserved from these buckets, in the order of its budgets: `others` may stand in for some. */
-export function payerFrom(payer: Payer, reserved: readonly BucketRef[]): Payer {
-  if (!reserved.some(({ subject }) => subject === OTHERS_SUBJECT)) return payer;
-  const used = payer.budgets.map((budget, at) => {
+/** Those of its budgets that count a free model: an exhausted budget never blocks what costs nothing. */
+export function countBudgets({ budgets }: Payer): readonly BudgetedPolicy[] {
+  return budgets.filter(({ limit }) => limit?.unit !== undefined);
+}
+
+/** The payer of an attempt that reserved these buckets from some of its budgets, in their order: `others` may stand in for some. */
+export function payerFrom(
+  payer: Payer,
+  budgets: readonly BudgetedPolicy[],
+  reserved: readonly BucketRef[],
+): Payer {
+  if (!payer.isOnFirstUse && !reserved.some(({ subject }) => subject === OTHERS_SUBJECT)) return payer;
+  const last = lastMade.get(payer);
+  if (last && isSame(last.reserved, reserved)) return last.payer;
+  const used = payer.budgets.flatMap((budget) => {
     const others = budget.limit?.opening?.others;
-    return others && reserved[at]?.subject === OTHERS_SUBJECT ? others : budget;
+    const bucket = reserved[budgets.indexOf(budget)];
+    const counter = others && bucket?.subject === OTHERS_SUBJECT ? others : budget;
+    if (counter.firstUseMs === undefined) return counter;
+    // Nothing is reserved for what is free: it opens no window, and counts in none.
+    return bucket ? { ...counter, bucket } : [];
   });
   const policies = payer.policies.filter(({ bucket }) => definedBy(bucket).limitId === undefined);
   const further = used.filter(({ limit }) => limit);
-  return { ...payer, budgets: used, policies: [...policies, ...further] };
+  const made = { ...payer, budgets: used, policies: [...policies, ...further] };
+  lastMade.set(payer, { reserved, payer: made });
+  return made;
+}
+
+/** What an event says of a payer is encoded once: most attempts of one reserve from the same buckets. */
+const lastMade = new WeakMap<Payer, { readonly reserved: readonly BucketRef[]; readonly payer: Payer }>();
+
+function isSame(some: readonly BucketRef[], others: readonly BucketRef[]): boolean {
+  return some.length === others.length && some.every((bucket, at) => bucket === others[at]);
 }
 
 function withBudgets(key: ResolvedKey, further: readonly BudgetedPolicy[]): Payer {
@@ -91,6 +119,8 @@ function withBudgets(key: ResolvedKey, further: readonly BudgetedPolicy[]): Paye
     teamId,
     policies: [...policies, ...further],
     budgets: [...budgets, ...further],
+    isCounted: further.some(({ limit }) => limit?.unit !== undefined),
+    isOnFirstUse: further.some(({ firstUseMs }) => firstUseMs !== undefined),
   };
 }
 

@@ -1,4 +1,5 @@
 export {
+  type AttemptCounts,
   type AttemptEnd,
   LIST_PRICE_DETAILS,
   type OutcomeAndStatus,

@@ -49,7 +49,7 @@ export function exportFile(current: CurrentState, published: OpenApiSchemas): Ex
     policies: current.policies.map((policy) => {
       const { parent_policy_id, profile_id, on_exhausted, limits, ...fields } = fieldsOf('policies', policy);
       // By their names: ids are the service's own.
-      const further = ((limits ?? []) as Json[]).map(({ id: _, ...one }) => one);
+      const further = ((limits ?? []) as Json[]).map(({ id: _, ...one }) => picked(one, Object.keys(one)));
       const after = on_exhausted as Json | undefined;
       const limit = policy.limit_micro_usd ?? null;
       return {

@@ -57,6 +57,9 @@ const LIMIT_DEFAULTS: Json = {
   timezone: 'UTC',
   enforcement: 'enforce',
   max_counters: 100_000,
+  limit_micro_usd: null,
+  limit_requests: null,
+  limit_tokens: null,
   others_limit_micro_usd: null,
 };
 

@@ -30,11 +30,16 @@ function ask(tenant: Tenant, user?: string, model = 'local/plain'): Promise<Answ
 const billedAs = (user: string) => `user-${user.slice(0, 20)}`;
 
 /** The refusal that the budget ends these requests with. */
-async function untilRefused(tenant: Tenant, user?: string, model?: string): Promise<Answer> {
+async function untilRefused(
+  tenant: Tenant,
+  user?: string,
+  model?: string,
+  code = 'budget_exhausted',
+): Promise<Answer> {
   for (let times = 0; times < 20; times++) {
     const answer = await ask(tenant, user, model);
     if (answer.status === 200) continue;
-    expect(answer).toMatchObject({ status: 429, code: 'budget_exhausted' });
+    expect(answer).toMatchObject({ status: 429, code });
     return answer;
   }
   throw new Error('20 requests passed');
@@ -54,6 +59,94 @@ export const FURTHER_LIMITS: readonly HostileCase[] = [
       expect(tried.billedBy('x-number').get(billedAs('ann'))).toBeLessThanOrEqual(LIMIT);
       expect((await ask(tried, 'bob')).status).toBe(200);
       expect(await tried.charged(passed + 1)).toBe(tried.billed());
+    },
+  },
+  {
+    row: ROW,
+    title: '64 first requests of an unseen customer at once pass as many as a limit of requests lets pass',
+    async run({ tenant }) {
+      for (const budget_mode of ['hard', 'balanced']) {
+        const each = { name: 'each user', counter_scope: 'user', limit_requests: 5 };
+        const tried = await tenant({ ...limited(each), budget_mode });
+        const answers = await Promise.all(Array.from({ length: 64 }, () => ask(tried, 'ann')));
+        const passed = answers.filter(({ status }) => status === 200).length;
+        expect(passed).toBeLessThanOrEqual(5);
+        const codes = new Set(answers.map(({ code }) => code));
+        for (const code of codes) expect(['', 'request_limit_exhausted', 'budget_contended']).toContain(code);
+        const refused = await untilRefused(tried, 'ann', 'local/plain', 'request_limit_exhausted');
+        expect(refused.json.error).toMatchObject({
+          ...{ type: 'insufficient_quota', limit: 'each user', counter_scope: 'user', value: 'ann' },
+        });
+        expect(tried.entries()).toHaveLength(5);
+        expect((await ask(tried, 'bob')).status).toBe(200);
+      }
+    },
+  },
+  {
+    row: ROW,
+    title: 'tokens of a customer stay within a limit of tokens, or within the bound where answers are longer',
+    async run({ tenant }) {
+      const each = { name: 'each user', counter_scope: 'user', limit_tokens: 6_000 };
+      const tokensOf = (tried: Tenant) =>
+        tried.entries().reduce((sum, { inputTokens, outputTokens }) => sum + inputTokens + outputTokens, 0);
+      const hard = await tenant(limited(each));
+      await Promise.all(Array.from({ length: 64 }, () => ask(hard, 'ann')));
+      const refused = await untilRefused(hard, 'ann', 'local/plain', 'token_limit_exhausted');
+      expect(refused.json.error).toMatchObject({ value: 'ann', limit: 'each user' });
+      expect(tokensOf(hard)).toBeGreaterThan(1_000);
+      expect(tokensOf(hard)).toBeLessThanOrEqual(6_000);
+      // Each may be as much longer than it reserved as the answer is than the usual length.
+      const balanced = await tenant({ ...limited(each), budget_mode: 'balanced' });
+      const asking: Asking = { script: { 'output-tokens': '3000' }, headers: { 'x-svc-user': 'ann' } };
+      const long = () => balanced.ask('/v1/chat/completions', chat('local/plain'), asking);
+      const answers = await Promise.all(Array.from({ length: 64 }, long));
+      const passed = answers.filter(({ status }) => status === 200).length;
+      expect(passed).toBeGreaterThan(0);
+      expect(tokensOf(balanced)).toBeLessThanOrEqual(6_000 + passed * (3_000 - 1_024));
+      await eventually(async () => expect((await long()).code).toBe('token_limit_exhausted'));
+    },
+  },
+  {
+    row: ROW,
+    title:
+      '64 first requests at once open one window, which no refused request does, and pass no more than its limit',
+    async run({ tenant, product }) {
+      const each = {
+        ...{ name: 'a sitting', counter_scope: 'user', window: { every: '5h', from: 'first_use' } },
+        ...{ limit_micro_usd: LIMIT, limit_requests: 5 },
+      };
+      const tried = await tenant(limited(each));
+      const tooLong = { script: SCRIPT, headers: { 'x-svc-user': 'ann' } };
+      const body = chat('local/plain', { max_tokens: 100_000_000 });
+      expect((await tried.ask('/v1/chat/completions', body, tooLong)).code).toBe('budget_exhausted');
+      const refusedAt = Date.now();
+      await Promise.all(Array.from({ length: 64 }, () => ask(tried, 'ann')));
+      let refused: Answer;
+      do refused = await ask(tried, 'ann');
+      while (refused.code === '' || refused.code === 'budget_contended');
+      expect(['request_limit_exhausted', 'budget_exhausted']).toContain(refused.code);
+      expect(tried.entries().length).toBeLessThanOrEqual(5);
+      expect(tried.billed()).toBeLessThanOrEqual(LIMIT);
+      const { reset } = refused.json.error as { reset: string };
+      const opened = new Date(reset).getTime() - 5 * 3_600_000;
+      expect(opened).toBeGreaterThanOrEqual(refusedAt);
+      expect(opened).toBeLessThanOrEqual(Date.now());
+      expect((await ask(tried, 'bob')).status).toBe(200);
+      await refusedRows(product, tried.keyId);
+    },
+  },
+  {
+    row: ROW,
+    title: 'requests that a vendor refuses cost nothing, and do not count in a limit of requests',
+    async run({ tenant }) {
+      const tried = await tenant(limited({ name: 'three', counter_scope: 'policy', limit_requests: 3 }));
+      const failing: Asking = { script: { status: '400' } };
+      const body = chat('local/plain', { max_tokens: 1_000 });
+      for (let times = 0; times < 5; times++) {
+        expect((await tried.ask('/v1/chat/completions', body, failing)).status).toBe(400);
+      }
+      for (let times = 0; times < 3; times++) expect((await ask(tried)).status).toBe(200);
+      expect((await ask(tried)).code).toBe('request_limit_exhausted');
     },
   },
   {

@@ -1,9 +1,9 @@
 import { create } from '@bufbuild/protobuf';
-import { bucketKey } from '@weighbridge/budget';
+import { type BudgetedPolicy, bucketKey, type CountUnit, furtherLimitId } from '@weighbridge/budget';
 import { BucketRefSchema, ConnectorSchema, Outcome, usageShard } from '@weighbridge/contracts';
 import { dearestPrices, NO_TOKENS, newUuid } from '@weighbridge/domain';
 import { createLogger } from '@weighbridge/runtime';
-import type { ResolvedKey } from '@weighbridge/state';
+import type { MatchingLimit, ResolvedKey } from '@weighbridge/state';
 import { eventually } from '@weighbridge/testing';
 import { nodeFileSystem, type UsageLog } from '@weighbridge/usage/recording';
 import { afterEach, beforeEach, expect, it } from 'vitest';
@@ -154,7 +154,7 @@ function open(
 
 type Mutable<Value> = { -readonly [Key in keyof Value]: Value[Key] };
 
-interface OpenOptions extends Partial<Pick<ResolvedKey, 'budgets' | 'isHard'>> {
+interface OpenOptions extends Partial<Pick<ResolvedKey, 'budgets' | 'isHard' | 'limits'>> {
   assertWaiting?: () => void;
   /** What the key has once it is read again. */
   refreshKey?: () => Partial<ResolvedKey>;
@@ -487,4 +487,115 @@ it('observes and settles a free attempt that could not be recorded', async () =>
   expect(attempt.state).toBe('settled');
   expect(ends).toMatchObject([{ outcome: Outcome.SUCCESS, status: 200 }]);
   expect([attempts.usedTokens > 0, log.events]).toEqual([true, []]);
+});
+
+/** A further limit's amount that counts every attempt. */
+function amountOf(unit: CountUnit | undefined): MatchingLimit & { readonly policy: BudgetedPolicy } {
+  const policyId = furtherLimitId('pol_1', 'lim_1', unit);
+  const bucket = create(BucketRefSchema, { policyId, counterVersion: 1, subject: 'policy' });
+  const settings = { enforcement: 'enforce', isHard: false } as const;
+  const policy = {
+    ...settings,
+    bucket,
+    bucketKey: bucketKey(bucket),
+    isGoverning: true,
+    windowEndMs: undefined,
+    limit: { id: 'lim_1', name: 'all', scope: 'policy', models: [], value: undefined, unit },
+  };
+  const of = { subject: 'policy', value: undefined };
+  return {
+    ...settings,
+    id: 'lim_1',
+    counts: () => true,
+    countsAll: true,
+    when: [],
+    counterOf: () => of,
+    budgetOf: () => policy,
+    policy,
+  };
+}
+
+const LARGE = { limitNanoUsd: 10n ** 12n, spentNanoUsd: 0n };
+const countedLimits = (...units: (CountUnit | undefined)[]) => ({ limits: units.map(amountOf) });
+
+/** What an attempt with this end counts, by its event. */
+async function countsAfter(end: (attempt: Attempt, attempts: RequestAttempts) => unknown) {
+  const deps = openTestLimits(() => LARGE);
+  const attempts = open(deps, countedLimits(undefined, 'requests', 'tokens'));
+  const attempt = await start(attempts);
+  await end(attempt, attempts);
+  attempts.close();
+  await log.spool.durable();
+  const [event] = log.events;
+  const { requests, tokens } = event?.counts ?? {};
+  expect(event?.reservedCounts).toMatchObject({ requests: 1, tokens: 110n });
+  return [requests, tokens];
+}
+
+it.each([
+  ['the tokens that the vendor reports', [1, 12n], reportedUsage({ inputTokens: 5, outputTokens: 7 })],
+  [
+    'tokens from the cache too',
+    [1, 40n],
+    reportedUsage({ inputTokens: 5, cacheReadTokens: 30, outputTokens: 5 }),
+  ],
+  ['more than was reserved', [1, 900n], reportedUsage({ outputTokens: 900 })],
+  ['at least the reservation without usage', [1, 110n], (attempt: Attempt) => attempt.settle(result())],
+  [
+    'the reservation of what a fault left open',
+    [1, 110n],
+    (_one: Attempt, all: RequestAttempts) => all.close(),
+  ],
+])('counts in limits of requests and tokens: %s', async (_what, counts, end) => {
+  expect(await countsAfter(end)).toEqual(counts);
+});
+
+function reportedUsage(tokens: Partial<typeof NO_TOKENS>) {
+  return (attempt: Attempt) =>
+    attempt.settle(result({ facts: { ...noFacts(), usage: { ...NO_TOKENS, ...tokens } } }));
+}
+
+it('counts nothing in limits of requests and tokens where the vendor answers with an error, or gets nothing', async () => {
+  vendor = { status: 500 };
+  expect(await countsAfter((attempt) => attempt.supersede())).toEqual([0, 0n]);
+});
+
+it('counts nothing of an attempt that was recorded and not sent', async () => {
+  const usage: UsageLog = Object.create(log.usage, {
+    isDurableOnceWritten: { value: false },
+    durable: { value: () => Promise.reject(new Error('EIO')) },
+  });
+  const limits = openTestLimits(() => ({ limitNanoUsd: 110n, spentNanoUsd: 0n }));
+  const attempts = open({ ...limits, usage }, countedLimits('tokens'));
+  expect((await start(attempts)).state).toBe('released');
+  attempts.close();
+  await log.spool.durable();
+  expect(log.events).toMatchObject([{ counts: { requests: 0, tokens: 0n } }]);
+});
+
+it('a free model is held to limits of requests and tokens, and to none of money', async () => {
+  const free = { ...prepared, modelRequest: { ...prepared.modelRequest, model: { ...model, free: true } } };
+  const used = { limitNanoUsd: 1n, spentNanoUsd: 0n };
+  const limits = openTestLimits(({ policyId }) => (policyId.endsWith('.requests') ? used : undefined));
+  const attempts = open(limits, countedLimits(undefined, 'requests'));
+  const [first, second] = [attempts.start(), attempts.start()];
+  await first.run(free);
+  await first.settle(result());
+  await second.run(free);
+  expect([first.state, second.state]).toEqual(['settled', 'released']);
+  expect(second.error).toMatchObject({ code: 'budget_contended', counter: { limits: 'limit_requests' } });
+  attempts.close();
+  expect(log.events).toMatchObject([{ counts: { requests: 1 }, buckets: [{}, {}, {}] }]);
+});
+
+it('an event of a key that nothing counts has no counts', async () => {
+  const attempt = await start(
+    open(
+      openTestLimits(() => LARGE),
+      countedLimits(undefined),
+    ),
+  );
+  await attempt.settle(result());
+  const [event] = log.events;
+  expect([event?.counts, event?.reservedCounts]).toEqual([undefined, undefined]);
 });

@@ -1,9 +1,10 @@
-import { bucketsOf, type LeaseBook, type Reservation } from '@weighbridge/budget';
+import { bucketsOf, type Counts, type LeaseBook, NO_COUNTS, type Reservation } from '@weighbridge/budget';
 import { Outcome } from '@weighbridge/contracts';
-import { type Estimate, type NanoUsd, NO_TOKENS, totalTokens } from '@weighbridge/domain';
+import { type Estimate, type NanoUsd, NO_TOKENS, type TokenUsage, totalTokens } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import type { Logger } from '@weighbridge/runtime';
 import {
+  countBudgets,
   type Payer,
   payerFrom,
   payerOf,
@@ -12,6 +13,7 @@ import {
   type RoutingTable,
 } from '@weighbridge/state';
 import {
+  type AttemptCounts,
   type AttemptEnd,
   type BilledRequest,
   eventHead,
@@ -27,6 +29,7 @@ import {
   type ChargedAttempt,
   chargeFor,
   chargeReservation,
+  isNothing,
   type ReservationCharge,
 } from './charge.ts';
 import { droppedFields } from './droppedFields.ts';
@@ -87,6 +90,8 @@ export class AttemptMoney {
   #estimate: Estimate | undefined;
   /** Who pays, and from which buckets: of the key as it was when this reserved. */
   #payer: Payer | undefined;
+  /** Those of the payer that the attempt reserves from. */
+  #budgets: Payer['budgets'] = [];
   /** Undefined if no budget limits the cost. */
   #reservation: Reservation | undefined;
   /** Undefined for a free attempt that could not be recorded. */
@@ -122,8 +127,12 @@ export class AttemptMoney {
     const counted = generation.namesSeveralModels ? undefined : model.id;
     const payer = payerOf(key, { model: counted, others, attribution: this.#request.attribution });
     this.#payer = payer;
-    if (this.#isUnlimited(payer)) return true;
-    this.#reservation = this.#deps.budget.tryReserve(payer.budgets, this.#estimate.costNanoUsd);
+    // Instead of a model that is free, another one may answer.
+    const isFree = model.free && !generation.namesSeveralModels;
+    this.#budgets = isFree ? countBudgets(payer) : payer.budgets;
+    if (this.#budgets.length === 0) return true;
+    const { costNanoUsd } = this.#estimate;
+    this.#reservation = this.#deps.budget.tryReserve(this.#budgets, costNanoUsd, this.#heldTokens);
     return this.#reservation !== undefined;
   }
 
@@ -132,26 +141,20 @@ export class AttemptMoney {
    * were replaced, because a window ended or the policy's scope changed: the key has to be refreshed.
    */
   async reserve(): Promise<boolean> {
-    const { budgets } = this.#paying;
     const asked = {
       output: outputLimitOf(this.#deps.usualTokens, this.#whole, this.#reserved),
       namesOtherModels: this.#namesOtherModels,
       showsParentFigures: this.#request.key.isOperator,
     };
-    this.#reservation = await this.#deps.budget.reserve(budgets, this.#reserved.costNanoUsd, asked);
+    const { costNanoUsd } = this.#reserved;
+    const { budget } = this.#deps;
+    this.#reservation = await budget.reserve(this.#budgets, costNanoUsd, asked, this.#heldTokens);
     return this.#reservation !== undefined;
   }
 
   get #namesOtherModels(): boolean {
     const { generation, toolModels = NO_MODELS } = this.modelRequest;
     return generation.namesSeveralModels || toolModels.length > 0;
-  }
-
-  /** An exhausted budget never blocks what costs nothing. */
-  #isUnlimited({ budgets }: Payer): boolean {
-    const { model, generation } = this.modelRequest;
-    // Instead of a model that is free, another one may answer.
-    return budgets.length === 0 || (model.free && !generation.namesSeveralModels);
   }
 
   /**
@@ -179,6 +182,7 @@ export class AttemptMoney {
           priceSource: source,
           attempt,
           modelAttempt,
+          reservedCounts: this.#reservedCounts,
         }),
       });
     } catch (error) {
@@ -196,7 +200,7 @@ export class AttemptMoney {
   #billed(): BilledRequest {
     const payer = this.#paying;
     if (payer === this.#request.key) return this.#request;
-    const key = this.#reservation ? payerFrom(payer, bucketsOf(this.#reservation)) : payer;
+    const key = payerFrom(payer, this.#budgets, this.#reservation ? bucketsOf(this.#reservation) : []);
     const { requestId, attribution, modelRequested, streamed, admittedAtMs } = this.#request;
     return { requestId, key, attribution, modelRequested, streamed, admittedAtMs };
   }
@@ -211,16 +215,19 @@ export class AttemptMoney {
     }
   }
 
-  /** A free attempt goes on without a record. */
+  /** A free attempt goes on without a record, unless a limit counts it. */
   async #notRecorded(error: unknown): Promise<void> {
-    if (!this.modelRequest.model.free) throw usageBacklog(error);
+    if (!this.modelRequest.model.free || this.#reservation) throw usageBacklog(error);
     await this.release();
     this.#recordedAt = performance.now();
   }
 
   /** Returns the reservation of an attempt that was not sent. */
   release(): Promise<void> | undefined {
-    if (this.#record) return this.settle({ ...NOTHING_USED, dispatchedAt: this.#recordedAt });
+    if (this.#record) {
+      const counts = this.#isCounted ? NOTHING_COUNTED : undefined;
+      return this.settle({ ...NOTHING_USED, counts, dispatchedAt: this.#recordedAt });
+    }
     if (this.#reservation) this.#deps.budget.settle(this.#reservation, 0n);
     this.#reservation = undefined;
     return undefined;
@@ -243,8 +250,43 @@ export class AttemptMoney {
   /** The end of an attempt whose real cost stays unknown. */
   chargeReservation(): AttemptEnd {
     const { usage, estimated, costNanoUsd } = chargeReservation(this.#reserved);
+    const counts = this.#reservedCounts;
     const skipped = skippedModels(this.#counter.skipped);
-    return { ...NOTHING_USED, usage, estimated, costNanoUsd, skipped, dispatchedAt: this.#recordedAt };
+    return {
+      ...NOTHING_USED,
+      usage,
+      estimated,
+      costNanoUsd,
+      counts,
+      skipped,
+      dispatchedAt: this.#recordedAt,
+    };
+  }
+
+  /** Whether a limit counts it in requests or tokens. */
+  get #isCounted(): boolean {
+    return this.#payer?.isCounted === true;
+  }
+
+  get #reservedCounts(): AttemptCounts | undefined {
+    return this.#isCounted ? { requests: 1, tokens: this.#reservedTokens } : undefined;
+  }
+
+  /** As much of a limit of requests or tokens as the money: nothing if nothing was charged, and at least the reservation where that is. */
+  #countsOf(charge: Charge | ReservationCharge, usage: TokenUsage): AttemptCounts {
+    if (isNothing(charge)) return NOTHING_COUNTED;
+    const least = 'atLeastReserved' in charge && !charge.atLeastReserved ? 0 : this.#reservedTokens;
+    return { requests: 1, tokens: Math.max(totalTokens(usage), least) };
+  }
+
+  get #reservedTokens(): number {
+    const { inputTokens, outputTokens } = this.#reserved;
+    return inputTokens + outputTokens;
+  }
+
+  /** What buckets of tokens hold of it. */
+  get #heldTokens(): bigint {
+    return this.#isCounted ? BigInt(this.#reservedTokens) : 0n;
   }
 
   #priced(
@@ -253,11 +295,13 @@ export class AttemptMoney {
   ): AttemptEnd {
     const { usage, details, costNanoUsd, estimated } = this.#withCost(charge);
     const { responseId } = facts;
+    const counts = this.#isCounted ? this.#countsOf(charge, usage) : undefined;
     // Member by member: a spread costs several times as much, for each request.
     return {
       usage,
       details,
       costNanoUsd,
+      counts,
       estimated,
       outcome,
       status,
@@ -298,11 +342,12 @@ export class AttemptMoney {
     this.#counter.usedTokens += totalTokens(end.usage);
     if (!record) return undefined;
     // The rest of a reservation is free only once the end is written: otherwise the next start charges all of it.
-    const chargedNanoUsd = reservation && isBeyondLedger(end) ? reservation.amountNanoUsd : end.costNanoUsd;
-    const hasRest = reservation && chargedNanoUsd < reservation.amountNanoUsd && !record.isRefused;
+    const charged = reservation && (isBeyondLedger(end) ? reservedCharge(reservation) : chargeOf(end));
+    const hasRest =
+      reservation && charged && isBelow(charged, reservation, this.#isCounted) && !record.isRefused;
     const unsettled = hasRest ? reservation : undefined;
-    if (reservation && !unsettled) {
-      budget.settle(reservation, chargedNanoUsd);
+    if (reservation && charged) {
+      if (!unsettled) budget.settle(reservation, charged.nanoUsd, charged.counts);
       this.#checkReservation(reservation, end);
     }
     let writing: Promise<void> | undefined;
@@ -315,22 +360,25 @@ export class AttemptMoney {
     }
     if (writing) {
       return writing.then(
-        () => unsettled && budget.settle(unsettled, chargedNanoUsd),
+        () => unsettled && charged && budget.settle(unsettled, charged.nanoUsd, charged.counts),
         (error) => this.#endNotWritten(unsettled, error),
       );
     }
-    if (unsettled) budget.settle(unsettled, chargedNanoUsd);
+    if (unsettled && charged) budget.settle(unsettled, charged.nanoUsd, charged.counts);
     return undefined;
   }
 
   /** It stays open in the spool: the next start settles it at its reservation. */
   #endNotWritten(unsettled: Reservation | undefined, error: unknown): void {
     this.#logError(error, 'failed to write the end of an attempt; the next start charges its reservation');
-    if (unsettled) this.#deps.budget.settle(unsettled, unsettled.amountNanoUsd);
+    if (!unsettled) return;
+    const { nanoUsd, counts } = reservedCharge(unsettled);
+    this.#deps.budget.settle(unsettled, nanoUsd, counts);
   }
 
-  #checkReservation({ amountNanoUsd }: Reservation, { costNanoUsd }: AttemptEnd): void {
-    if (!this.#request.key.isHard || costNanoUsd <= amountNanoUsd) return;
+  #checkReservation({ amountNanoUsd, tokens }: Reservation, { costNanoUsd, counts }: AttemptEnd): void {
+    const isExceeded = costNanoUsd > amountNanoUsd || (counts?.tokens ?? 0) > tokens;
+    if (!this.#request.key.isHard || !isExceeded) return;
     const { model, connector } = this.modelRequest;
     const message = 'attempt under a hard budget cost more than its reservation; the vendor ignored a limit';
     this.#logError(undefined, message, connector.id);
@@ -355,6 +403,32 @@ export class AttemptMoney {
   }
 }
 
+interface BudgetCharge {
+  readonly nanoUsd: bigint;
+  readonly counts: Counts;
+}
+
+function chargeOf({ costNanoUsd, counts }: AttemptEnd): BudgetCharge {
+  if (!counts) return { nanoUsd: costNanoUsd, counts: NO_COUNTS };
+  return {
+    nanoUsd: costNanoUsd,
+    counts: { requests: BigInt(counts.requests), tokens: BigInt(counts.tokens) },
+  };
+}
+
+function reservedCharge({ amountNanoUsd, tokens }: Reservation): BudgetCharge {
+  return { nanoUsd: amountNanoUsd, counts: { requests: 1n, tokens } };
+}
+
+/** Whether something of the reservation is free again. */
+function isBelow(
+  { nanoUsd, counts }: BudgetCharge,
+  { amountNanoUsd, tokens }: Reservation,
+  isCounted: boolean,
+): boolean {
+  return nanoUsd < amountNanoUsd || (isCounted && (counts.requests < 1n || counts.tokens < tokens));
+}
+
 /** A 503: usage can't be recorded, so nothing is spent. */
 export function usageBacklog(cause?: unknown): AppError {
   const message = 'Usage cannot be recorded right now, so nothing was sent. Try again.';
@@ -365,6 +439,7 @@ function unexpected(what: string): never {
   throw new Error(`a billed attempt ${what}`);
 }
 
+const NOTHING_COUNTED: AttemptCounts = { requests: 0, tokens: 0 };
 const NOTHING_USED = {
   usage: NO_TOKENS,
   details: LIST_PRICE_DETAILS,

@@ -79,6 +79,11 @@ const NOTHING: Charge = {
   atLeastReserved: false,
 };
 
+/** Nothing came of the attempt: its vendor answered with an error, or got nothing. */
+export function isNothing(charge: Charge | ReservationCharge): boolean {
+  return charge === NOTHING;
+}
+
 /** A larger body is estimated by its size: parsing it would take longer than the precision is worth. */
 const MAX_COUNTED_BYTES = 1024 * 1024;
 

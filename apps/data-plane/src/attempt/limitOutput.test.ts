@@ -1,3 +1,4 @@
+import type { Headroom } from '@weighbridge/budget';
 import { dearestPrices, type PriceVariant } from '@weighbridge/domain';
 import type { RoutableConnector, RoutableModel } from '@weighbridge/state';
 import { describe, expect, it } from 'vitest';
@@ -46,11 +47,16 @@ function targetOf(provider: string, more: Partial<RoutableModel> = {}) {
 }
 
 /** What goes out under a hard budget, and what it reserves. */
-async function sent(operation: Operation, text: string, target = targetOf('mock')) {
+async function sent(
+  operation: Operation,
+  text: string,
+  target = targetOf('mock'),
+  headroom: Headroom = { nanoUsd: undefined, tokens: undefined },
+) {
   const body = new RequestBody([Buffer.from(text)]);
   const generation = readGenerationRequest(operation, body);
   const terms = hardTerms(operation, body.toBuffer(), new Set());
-  const budget = { headroom: async () => undefined };
+  const budget = { headroom: async () => headroom };
   const limited = await limitOutput(budget, [], generation, terms, target);
   const out = upstreamBody(limited, 'm', true);
   const modelRequest = { ...target, generation: limited };
@@ -89,6 +95,23 @@ describe('the output limit', () => {
       '{"model":"x","max_tokens":50,"max_completion_tokens":400,"n":2,"best_of":3,"service_tier":"default"}';
     expect((await sent(CHAT_COMPLETIONS, text)).estimate.outputTokens).toBe(150);
     expect((await sent(RESPONSES, '{"model":"x","max_output_tokens":9}')).estimate.outputTokens).toBe(9);
+  });
+
+  it('is what limits of tokens leave as well, for each choice', async () => {
+    const withTokens = async (text: string, tokens: bigint) => {
+      const headroom = { nanoUsd: undefined, tokens };
+      const { body, estimate } = await sent(CHAT_COMPLETIONS, text, targetOf('openai'), headroom);
+      return { limit: body.max_completion_tokens, tokens: estimate.inputTokens + estimate.outputTokens };
+    };
+    for (const text of ['{"model":"x"}', '{"model":"x","n":2}']) {
+      const { limit, tokens } = await withTokens(text, 700n);
+      expect(limit).toBeGreaterThanOrEqual(16);
+      expect(limit).toBeLessThan(500);
+      expect(tokens).toBeLessThanOrEqual(700);
+    }
+    // The request's own limit stays: the reservation is refused if it is too much.
+    expect((await withTokens('{"model":"x","max_tokens":400}', 10n)).limit).toBe(400);
+    expect((await withTokens('{"model":"x"}', 1_000_000n)).limit).toBe(500);
   });
 
   it('leaves all else as the client sent it', async () => {

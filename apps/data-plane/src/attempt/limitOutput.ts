@@ -99,11 +99,17 @@ async function affordableTokens(
   const costOf = (maxTokens: number) => {
     return hardEstimate({ ...size, output: { choices, maxTokens } }, prices).costNanoUsd;
   };
+  const inputTokens = size.inputBytes + size.addedInputTokens;
+  const tokensOf = (maxTokens: number) => BigInt(inputTokens + maxTokens * choices);
+  const [useful, least] = [Math.min(most, USEFUL_OUTPUT), Math.min(most, LEAST_OUTPUT)];
   const headroom = await budget.headroom(budgets, {
-    useful: costOf(Math.min(most, USEFUL_OUTPUT)),
-    least: costOf(Math.min(most, LEAST_OUTPUT)),
+    nanoUsd: { useful: costOf(useful), least: costOf(least) },
+    tokens: { useful: tokensOf(useful), least: tokensOf(least) },
   });
-  const affordable = headroom === undefined ? most : affordableOutput(size, prices, headroom);
+  const affordable = Math.min(
+    headroom.nanoUsd === undefined ? most : affordableOutput(size, prices, headroom.nanoUsd),
+    headroom.tokens === undefined ? most : Math.floor((Number(headroom.tokens) - inputTokens) / choices),
+  );
   // With less headroom, the reservation is refused, with the figures that say why.
   return Math.min(most, Math.max(affordable, LEAST_OUTPUT));
 }

@@ -52,6 +52,21 @@ describe('the output limit that a budget affords', () => {
     }
   });
 
+  it('fits what is left of a limit of tokens', () => {
+    const fields = { max_tokens: 20_000, messages: [{ role: 'user', content: 'x'.repeat(700) }] };
+    const tokensWith = (max_tokens: number) => {
+      const request = prepared(CHAT_COMPLETIONS, { ...fields, max_tokens });
+      const { inputTokens, outputTokens } = estimateReservation(usual, request);
+      return inputTokens + outputTokens;
+    };
+    for (const room of [300, 1_000, 15_000]) {
+      const limit = limitOf(prepared(CHAT_COMPLETIONS, fields))?.within(BigInt(room), 'tokens') ?? 0;
+      expect(tokensWith(limit)).toBeLessThanOrEqual(room);
+      expect(tokensWith(Math.ceil(limit * 1.12) + 1)).toBeGreaterThan(room);
+    }
+    expect(limitOf(prepared(CHAT_COMPLETIONS, fields))?.within(200n, 'tokens')).toBeUndefined();
+  });
+
   it('is in the field that the vendor honours where the request has none, or in all that it has', () => {
     expect(limitOf(prepared(CHAT_COMPLETIONS, {}))).toMatchObject({ field: 'max_tokens', isSet: false });
     expect(limitOf(prepared(CHAT_COMPLETIONS, {}, 'openai'))?.field).toBe('max_completion_tokens');

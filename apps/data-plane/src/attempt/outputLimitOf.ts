@@ -10,26 +10,29 @@ import { estimateReservation } from './reservationEstimate.ts';
 export function outputLimitOf(
   usualTokens: (model: string) => number | undefined,
   prepared: PreparedRequest,
-  { outputTokens, costNanoUsd }: Estimate,
+  { inputTokens, outputTokens, costNanoUsd }: Estimate,
 ): OutputLimit | undefined {
   const { modelRequest, connector, translation } = prepared;
   if (!modelRequest?.generation.output) return undefined;
   const { generation } = modelRequest;
   if (generation.operation.outputLimits?.length === 0) return undefined;
   const { choices } = modelRequest.generation.output;
+  const outputWithin = (nanoUsd: bigint): bigint => {
+    const output = { choices, maxTokens: 0 };
+    const without = { ...modelRequest, generation: { ...generation, output } };
+    const inputNanoUsd = estimateReservation(usualTokens, {
+      ...prepared,
+      modelRequest: without,
+    }).costNanoUsd;
+    const outputNanoUsd = costNanoUsd - inputNanoUsd;
+    if (outputNanoUsd <= 0n || nanoUsd <= inputNanoUsd) return 0n;
+    return (BigInt(outputTokens) * (nanoUsd - inputNanoUsd)) / outputNanoUsd;
+  };
   return {
     ...(translation?.limit ?? ownLimit(generation, connector)),
-    within(nanoUsd) {
-      const output = { choices, maxTokens: 0 };
-      const without = { ...modelRequest, generation: { ...generation, output } };
-      const inputNanoUsd = estimateReservation(usualTokens, {
-        ...prepared,
-        modelRequest: without,
-      }).costNanoUsd;
-      const outputNanoUsd = costNanoUsd - inputNanoUsd;
-      if (outputNanoUsd <= 0n || nanoUsd <= inputNanoUsd) return undefined;
-      const tokens = Number((BigInt(outputTokens) * (nanoUsd - inputNanoUsd)) / outputNanoUsd);
-      const limit = roundDown(Math.floor(tokens / choices));
+    within(amount, unit) {
+      const tokens = unit === 'tokens' ? amount - BigInt(inputTokens) : outputWithin(amount);
+      const limit = roundDown(Math.floor(Number(tokens) / choices));
       return limit < LEAST_OUTPUT ? undefined : limit;
     },
   };

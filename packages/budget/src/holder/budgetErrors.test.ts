@@ -21,16 +21,12 @@ const output: OutputLimit = {
   within: (nanoUsd) => (nanoUsd > 1_000_000n ? Number(nanoUsd / 1_000n) - 1_000 : undefined),
 };
 const refused = (
-  estimateNanoUsd: bigint,
+  estimate: bigint,
   asked: Partial<RefusedRequest> = {},
   spentNanoUsd = 4_000_000n,
   refusing = policy,
 ) =>
-  budgetExhausted(
-    refusing,
-    { ...figures, spentNanoUsd },
-    { estimateNanoUsd, showsParentFigures: false, ...asked },
-  );
+  budgetExhausted(refusing, { ...figures, spentNanoUsd }, { estimate, showsParentFigures: false, ...asked });
 
 describe('a request that a budget does not cover', () => {
   it('learns its estimate, and that it is more than a fresh budget has', () => {
@@ -82,7 +78,14 @@ describe('a request that a budget does not cover', () => {
   });
 
   it('learns no figures of a counter that other keys may share by its value, unless its caller is an operator', () => {
-    const limit = { id: 'lim_1', name: 'each user', scope: 'user', models: [], value: 'ann' };
+    const limit = {
+      id: 'lim_1',
+      name: 'each user',
+      scope: 'user',
+      models: [],
+      unit: undefined,
+      value: 'ann',
+    };
     const bucket = { ...policy.bucket, policyId: 'pol_1.lim_1', subject: 'user:ann' };
     const { message, details } = refused(6_000_000n, { output }, undefined, { ...policy, bucket, limit });
     expect(message).toContain('the limit each user for user ann');
@@ -100,7 +103,14 @@ describe('a request that a budget does not cover', () => {
   });
 
   it('learns why it counts in `others`, or among those without attribution, and what can be done', () => {
-    const limit = { id: 'lim_1', name: 'each user', scope: 'user', models: [], value: undefined };
+    const limit = {
+      id: 'lim_1',
+      name: 'each user',
+      scope: 'user',
+      models: [],
+      unit: undefined,
+      value: undefined,
+    };
     const at = (subject: string) => {
       const bucket = { ...policy.bucket, policyId: 'pol_1.lim_1', subject };
       return refused(6_000_000n, {}, undefined, { ...policy, bucket, limit }).message;
@@ -111,7 +121,14 @@ describe('a request that a budget does not cover', () => {
   });
 
   it('learns why a limit for other models counts it', () => {
-    const limit = { id: 'lim_1', name: 'large', scope: 'policy', models: ['*/large'], value: undefined };
+    const limit = {
+      id: 'lim_1',
+      name: 'large',
+      scope: 'policy',
+      models: ['*/large'],
+      unit: undefined,
+      value: undefined,
+    };
     const bucket = { ...policy.bucket, policyId: 'pol_1.lim_1', subject: 'policy' };
     const messageOf = (namesOtherModels: boolean) =>
       refused(6_000_000n, { namesOtherModels }, undefined, { ...policy, bucket, limit }).message;

@@ -2,6 +2,7 @@ import { microFromNano } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import {
   type BucketRef,
+  type CountUnit,
   definedBy,
   isOfAttribution,
   isPrincipalSubject,
@@ -18,14 +19,15 @@ export interface OutputLimit {
   /** As the request has it, or could have it. */
   readonly field: string;
   readonly isSet: boolean;
-  /** The largest limit with which the request reserves no more than this; undefined if no useful one does. */
-  readonly within: (nanoUsd: bigint) => number | undefined;
+  /** The largest limit with which the request reserves no more than so many nano-USD, or of what `unit` counts; undefined if no useful one does. */
+  readonly within: (amount: bigint, unit?: CountUnit) => number | undefined;
 }
 
 type Figures = Pick<BucketFigures, 'limitNanoUsd' | 'spentNanoUsd'>;
 
 export interface RefusedRequest {
-  readonly estimateNanoUsd: bigint;
+  /** What it reserves: nano-USD, or what else the limit counts. */
+  readonly estimate: bigint;
   /** Undefined if the request has no output, as for embeddings. */
   readonly output?: OutputLimit | undefined;
   /** Other models than the one that it asks for may answer it, or work on the response. Default: none. */
@@ -38,7 +40,7 @@ export interface RefusedRequest {
 export function budgetExhausted(
   policy: BudgetedPolicy,
   figures: Figures,
-  { estimateNanoUsd, output, namesOtherModels = false, showsParentFigures }: RefusedRequest,
+  { estimate, output, namesOtherModels = false, showsParentFigures }: RefusedRequest,
 ): AppError {
   const { limitNanoUsd, spentNanoUsd } = figures;
   const reset = policy.windowEndMs === undefined ? null : new Date(policy.windowEndMs).toISOString();
@@ -46,32 +48,46 @@ export function budgetExhausted(
   // By a value that any key may name, a caller would learn what the customers of others spend.
   const isShared = limit !== undefined && isOfAttribution(bucket.subject);
   const mayKnow = (policy.isGoverning && !isShared) || showsParentFigures;
-  const shortage = { policy, estimateNanoUsd, output, reset };
+  const shortage = { policy, estimate, output, reset };
+  const unit = policy.limit?.unit;
   const { message: reason, param } =
     mayKnow && limitNanoUsd !== undefined
-      ? explained(shortage, limitNanoUsd, spentNanoUsd)
+      ? unit === undefined
+        ? explained(shortage, limitNanoUsd, spentNanoUsd)
+        : countExplained({ ...shortage, unit }, limitNanoUsd, spentNanoUsd)
       : unexplained(shortage);
   const message = reason + whyOthers(policy) + (namesOtherModels ? whyCounted(policy) : '');
   const counter = {
     ...budgetOf(policy),
     limit: limitNanoUsd,
     spent: spentNanoUsd,
-    wanted: estimateNanoUsd,
+    wanted: estimate,
   };
-  return new LimitError(counter, 'quota', 'budget_exhausted', message, {
+  return new LimitError(counter, 'quota', EXHAUSTED_CODES[counter.limits], message, {
     headers: { 'x-should-retry': 'false' },
     ...(param !== undefined && { param }),
     details: {
-      estimate_micro_usd: microFromNano(estimateNanoUsd),
+      [`estimate_${unit ?? 'micro_usd'}`]: shownAmount(estimate, unit),
       ...limitFields(policy),
       ...((policy.isGoverning || showsParentFigures) && { policy_id: definedBy(bucket).policyId }),
       ...(mayKnow && {
-        limit_micro_usd: limitNanoUsd === undefined ? null : microFromNano(limitNanoUsd),
-        spent_micro_usd: microFromNano(spentNanoUsd),
+        [`limit_${unit ?? 'micro_usd'}`]: limitNanoUsd === undefined ? null : shownAmount(limitNanoUsd, unit),
+        [`spent_${unit ?? 'micro_usd'}`]: shownAmount(spentNanoUsd, unit),
       }),
       reset,
     },
   });
+}
+
+const EXHAUSTED_CODES = {
+  budget: 'budget_exhausted',
+  limit_requests: 'request_limit_exhausted',
+  limit_tokens: 'token_limit_exhausted',
+} as const;
+
+/** Micro-USD, requests or tokens. */
+function shownAmount(amount: bigint, unit: CountUnit | undefined): number {
+  return unit ? Number(amount) : microFromNano(amount);
 }
 
 const HEADERS: ReadonlyMap<string, string> = new Map([
@@ -120,7 +136,7 @@ function limitFields({ limit }: BudgetedPolicy) {
   return { limit_id: id, limit: name, counter_scope: scope, value: value ?? null };
 }
 
-interface Shortage extends Pick<RefusedRequest, 'estimateNanoUsd' | 'output'> {
+interface Shortage extends Pick<RefusedRequest, 'estimate' | 'output'> {
   readonly policy: BudgetedPolicy;
   readonly reset: string | null;
 }
@@ -132,16 +148,16 @@ interface Explained {
 }
 
 function explained(
-  { policy, estimateNanoUsd, output, reset }: Shortage,
+  { policy, estimate, output, reset }: Shortage,
   limitNanoUsd: bigint,
   spentNanoUsd: bigint,
 ): Explained {
   const whose = ownerOf(policy);
-  const mayCost = `may cost ${microUsd(estimateNanoUsd)}`;
+  const mayCost = `may cost ${microUsd(estimate)}`;
   const left = limitNanoUsd - spentNanoUsd;
   const fitting = left > 0n ? output?.within(left) : undefined;
   const param = fitting === undefined ? undefined : output?.field;
-  if (estimateNanoUsd > limitNanoUsd) {
+  if (estimate > limitNanoUsd) {
     const advice = adviceFor(output, fitting ?? output?.within(limitNanoUsd));
     const message = `This request ${mayCost}, more than the whole budget of ${whose} (${microUsd(limitNanoUsd)}): waiting does not help. ${advice}, or ask an operator to raise the limit.`;
     return { message, param };
@@ -154,10 +170,47 @@ function explained(
   return { message, param };
 }
 
+/** Of a limit of requests or tokens. */
+function countExplained(
+  { policy, estimate, output, reset, unit }: Shortage & { readonly unit: CountUnit },
+  limit: bigint,
+  spent: bigint,
+): Explained {
+  const whose = ownerOf(policy);
+  const left = limit - spent;
+  if (unit === 'requests' || (left <= 0n && estimate <= limit)) {
+    const message = `${startOfSentence(whose)} is used up: ${spent} of ${limit} ${unit} are spent. ${whenReset(reset)}`;
+    return { message, param: undefined };
+  }
+  const fitting = left > 0n ? output?.within(left, unit) : undefined;
+  const param = fitting === undefined ? undefined : output?.field;
+  const mayUse = `may use ${estimate} tokens`;
+  if (estimate > limit) {
+    const advice = adviceFor(output, fitting ?? output?.within(limit, unit));
+    const message = `This request ${mayUse}, more than all of ${whose} (${limit} tokens): waiting does not help. ${advice}, or ask an operator to raise the limit.`;
+    return { message, param };
+  }
+  const message = `What is left of ${whose} (${left} tokens) does not cover this request, which ${mayUse}. ${adviceFor(output, fitting)}. ${whenReset(reset)}`;
+  return { message, param };
+}
+
+function startOfSentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}
+
 /** Without figures that the caller may not know; a limit that fits would tell them. */
-function unexplained({ policy, estimateNanoUsd, output, reset }: Shortage): Explained {
+function unexplained({ policy, estimate, output, reset }: Shortage): Explained {
+  const unit = policy.limit?.unit;
+  if (unit === 'requests') {
+    return {
+      message: `${startOfSentence(ownerOf(policy))} is used up. ${whenReset(reset)}`,
+      param: undefined,
+    };
+  }
   const smaller = output ? ` A lower ${output.field} may fit.` : '';
-  const message = `What is left of the budget of ${ownerOf(policy)} does not cover this request, which may cost ${microUsd(estimateNanoUsd)}. ${whenReset(reset)}${smaller}`;
+  const left = `What is left of ${unit ? '' : 'the budget of '}${ownerOf(policy)}`;
+  const need = unit ? `may use ${estimate} tokens` : `may cost ${microUsd(estimate)}`;
+  const message = `${left} does not cover this request, which ${need}. ${whenReset(reset)}${smaller}`;
   return { message, param: undefined };
 }
 
@@ -193,14 +246,16 @@ function microUsd(nanoUsd: bigint): string {
 /** There is headroom, but running requests hold it. */
 export function budgetContended(policy: BudgetedPolicy | undefined): AppError {
   const whose = policy ? ownerOf(policy) : 'this key';
-  const message = `Running requests hold what is left of the budget of ${whose}. Try again in a second.`;
+  const what = policy?.limit?.unit ? whose : `the budget of ${whose}`;
+  const message = `Running requests hold what is left of ${what}. Try again in a second.`;
   const options = { headers: { 'x-should-retry': 'true', 'retry-after': '1' } };
   if (!policy) return new AppError('quota', BUDGET_CONTENDED, message, options);
   return new LimitError(budgetOf(policy), 'quota', BUDGET_CONTENDED, message, options);
 }
 
-function budgetOf({ bucket, windowEndMs, limit }: BudgetedPolicy): RefusingCounter {
-  return { bucket, name: limit?.name, limits: 'budget', resetsAtMs: windowEndMs };
+function budgetOf({ bucket, windowEndMs, limit }: BudgetedPolicy) {
+  const limits = limit?.unit ? (`limit_${limit.unit}` as const) : 'budget';
+  return { bucket, name: limit?.name, limits, resetsAtMs: windowEndMs } satisfies RefusingCounter;
 }
 
 /**

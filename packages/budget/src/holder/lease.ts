@@ -1,8 +1,8 @@
-import type { BucketRef } from '../bucketRef.ts';
+import { type BucketRef, type CountUnit, unitOf } from '../bucketRef.ts';
 import type { LeaseOutcome } from '../decision/decideGrant.ts';
 import { isExhausted } from '../isExhausted.ts';
 
-/** The control plane's latest figures of a bucket, beyond its grant. */
+/** The control plane's latest figures of a bucket, beyond its grant: nano-USD, or what else the bucket counts. */
 export interface BucketFigures {
   /** Undefined: unlimited. */
   readonly limitNanoUsd: bigint | undefined;
@@ -13,7 +13,7 @@ export interface BucketFigures {
   readonly askedAtMs: number;
 }
 
-/** A lease in the spool; amounts are nano-USD. */
+/** A lease in the spool; amounts are nano-USD, or what else the bucket counts. */
 export interface PersistedLease {
   readonly bucket: readonly [
     policyId: string,
@@ -34,12 +34,14 @@ const CLOSED_MS = 10_000;
 const BURN_MEMORY = 0.8;
 
 /**
- * This proxy's lease on one bucket: what it may spend without asking. All amounts are nano-USD. Granted, returned and used
+ * This proxy's lease on one bucket: what it may spend without asking. All amounts are nano-USD, or requests or tokens. Granted, returned and used
  * only grow; reserved falls to 0 when no attempt is running. Available may be negative: an attempt that cost more than its
  * reservation leaves a debt, which the next grants pay first.
  */
 export class Lease {
   readonly bucket: BucketRef;
+  /** What the bucket counts; undefined: nano-USD. */
+  readonly unit: CountUnit | undefined;
   /** The key whose request named it last, if keys may open only so many buckets of its limit. */
   keyId: string | undefined;
   /** The keys that may not open it, and since when; undefined: none is known. */
@@ -68,6 +70,7 @@ export class Lease {
 
   constructor(bucket: BucketRef, persisted?: PersistedLease) {
     this.bucket = bucket;
+    this.unit = unitOf(bucket);
     if (!persisted) return;
     this.#granted = BigInt(persisted.granted);
     this.#returned = BigInt(persisted.returned);

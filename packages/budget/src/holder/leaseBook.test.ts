@@ -1,6 +1,6 @@
 import { AppError } from '@weighbridge/errors';
 import { describe, expect, it, onTestFinished, vi } from 'vitest';
-import { bookOf, budgeted, LeaseWorld, settleDown } from '../../test/leaseWorld.ts';
+import { bookOf, budgeted, LeaseWorld, settleDown, wanted } from '../../test/leaseWorld.ts';
 import type { LeaseBookDeps } from './leaseBook.ts';
 
 describe('the lease book', () => {
@@ -43,24 +43,24 @@ describe('the lease book', () => {
     const [one, other] = [bookOf(world, '1', { nowMs }), bookOf(world, '2', { nowMs })];
     const held = await one.reserve([policy], 99n, { showsParentFigures: true });
     if (!held) throw new Error('the reservation failed');
-    const waiting = other.headroom([policy], { useful: 50n, least: 10n });
+    const waiting = other.headroom([policy], wanted(50n, 10n));
     await settleDown();
     one.settle(held, 3n);
     world.record([policy.bucketKey], '1', 3n);
     one.reclaim([policy.bucket]);
-    expect(await waiting).toBe(97n);
+    expect(await waiting).toMatchObject({ nanoUsd: 97n });
 
     ahead = 1_001;
     const again = await one.reserve([policy], 40n, { showsParentFigures: true });
     expect(again).toBeDefined();
-    const rest = other.headroom([policy], { useful: 95n, least: 10n });
-    const refused = other.headroom([policy], { useful: 95n, least: 90n }).catch((error: unknown) => error);
+    const rest = other.headroom([policy], wanted(95n, 10n));
+    const refused = other.headroom([policy], wanted(95n, 90n)).catch((error: unknown) => error);
     await settleDown();
     ahead = 2_002;
-    expect(await rest).toBe(57n);
+    expect(await rest).toMatchObject({ nanoUsd: 57n });
     expect(await refused).toMatchObject({ code: 'budget_contended' });
     // Spent budget does not come back, so there is no wait.
-    expect(await other.headroom([policy], { useful: 200n, least: 150n })).toBe(57n);
+    expect(await other.headroom([policy], wanted(200n, 150n))).toMatchObject({ nanoUsd: 57n });
   });
 
   it('waits for budget that others hold, reserves it when returned, and otherwise refuses it as contended', async () => {

@@ -1,6 +1,7 @@
-import { type BucketRef, OTHERS_SUBJECT } from '../bucketRef.ts';
+import { type BucketRef, type Counts, type CountUnit, NO_COUNTS, OTHERS_SUBJECT } from '../bucketRef.ts';
 import type { BudgetedPolicy } from '../policies.ts';
 import { budgetContended, budgetExhausted, budgetUnavailable, type RefusedRequest } from './budgetErrors.ts';
+import { FirstUseWindows, isOnFirstUse, type KnownWindows, type Unopened } from './firstUseWindows.ts';
 import type { Lease, PersistedLease } from './lease.ts';
 import { LeaseCalls, type LeaseCallsDeps } from './leaseCalls.ts';
 import { type LeaseEntry, waitForChange, wakeAll, wakeOne } from './leaseEntry.ts';
@@ -21,6 +22,8 @@ export interface LeaseBookDeps extends Omit<LeaseCallsDeps, 'onAnswer' | 'firstS
 /** The budget that an attempt holds until it is settled. */
 export interface Reservation {
   readonly amountNanoUsd: bigint;
+  /** Held by buckets of tokens. Those of requests hold one. */
+  readonly tokens: bigint;
   /** Each stays in the table while something is reserved from its lease. */
   readonly entries: readonly LeaseEntry[];
 }
@@ -29,6 +32,21 @@ export interface Reservation {
 export function bucketsOf({ entries }: Reservation): BucketRef[] {
   return entries.map(({ lease }) => lease.bucket);
 }
+
+/** What a request may cost in each kind of bucket. */
+export interface Headroom {
+  /** Undefined: unlimited. */
+  readonly nanoUsd: bigint | undefined;
+  readonly tokens: bigint | undefined;
+}
+
+/** `useful`: less helps only if nothing else is free; `least`: with less, the request can't be sent. */
+interface WantedRoom {
+  readonly useful: bigint;
+  readonly least: bigint;
+}
+
+const ONE: WantedRoom = { useful: 1n, least: 1n };
 
 /** How long leases stay valid without contact with the control plane. */
 const LEASE_VALIDITY_MS = 600_000;
@@ -47,6 +65,7 @@ export class LeaseBook {
   readonly #deps: LeaseBookDeps;
   readonly #calls: LeaseCalls;
   readonly #leases: LeaseTable;
+  readonly #windows: FirstUseWindows;
   #isClosing = false;
 
   constructor(deps: LeaseBookDeps) {
@@ -59,6 +78,7 @@ export class LeaseBook {
       onAnswer: (lease, askedAtMs, failure) => this.#answered(lease, askedAtMs, failure),
     });
     this.#leases = new LeaseTable({ ...deps, calls: this.#calls });
+    this.#windows = new FirstUseWindows(deps);
   }
 
   /** The number of buckets with a lease. */
@@ -73,26 +93,37 @@ export class LeaseBook {
 
   /**
    * Reserves at once; undefined, and nothing reserved, if a lease is too small. A replaced lease is spent too, until what is idle of
-   * it is given back: the ledger counts its hold in the newer counter as well.
+   * it is given back: the ledger counts its hold in the newer counter as well. The amount is in nano-USD; `tokens` is what buckets of
+   * tokens hold.
    */
-  tryReserve(policies: readonly BudgetedPolicy[], amount: bigint): Reservation | undefined {
+  tryReserve(policies: readonly BudgetedPolicy[], amount: bigint, tokens = 0n): Reservation | undefined {
+    const open = this.#windows.resolve(policies);
+    return open && this.#tryReserveIn(open, amount, tokens);
+  }
+
+  #tryReserveIn(
+    policies: readonly BudgetedPolicy[],
+    amount: bigint,
+    tokens: bigint,
+  ): Reservation | undefined {
     const nowMs = this.#deps.nowMs();
     const isValid = this.#isValid;
     const entries = policies.map((policy) => this.#leases.entryOf(policy, nowMs));
     let at = 0;
     for (const { lease } of entries) {
-      const isShort = !isValid || lease.available < amount;
+      const isShort = !isValid || lease.available < neededOf(lease, amount, tokens);
       if (policies[at++]?.enforcement === 'enforce' && isShort) return undefined;
     }
     at = 0;
     for (const entry of entries) {
       const { lease } = entry;
-      if (policies[at++]?.enforcement === 'shadow') this.#checkShadow(entry, amount);
-      lease.reserve(amount, nowMs);
+      const needed = neededOf(lease, amount, tokens);
+      if (policies[at++]?.enforcement === 'shadow') this.#checkShadow(entry, needed);
+      lease.reserve(needed, nowMs);
       this.#leases.activate(entry);
-      if (lease.isLow && nowMs - entry.refilledAtMs >= REFILL_MS) this.#refill(entry, amount, nowMs);
+      if (lease.isLow && nowMs - entry.refilledAtMs >= REFILL_MS) this.#refill(entry, needed, nowMs);
     }
-    return { amountNanoUsd: amount, entries };
+    return { amountNanoUsd: amount, tokens, entries };
   }
 
   /**
@@ -103,15 +134,80 @@ export class LeaseBook {
   async reserve(
     policies: readonly BudgetedPolicy[],
     amount: bigint,
-    asked: Omit<RefusedRequest, 'estimateNanoUsd'>,
+    asked: Omit<RefusedRequest, 'estimate'>,
+    tokens = 0n,
+  ): Promise<Reservation | undefined> {
+    if (!isOnFirstUse(policies)) return await this.#reserveIn(policies, amount, asked, tokens);
+    const { isReplaced, unopened } = await this.#learn(policies);
+    if (isReplaced) return undefined;
+    for (const { policy, limit } of unopened) assertFits(policy, { limit, amount, tokens }, asked);
+    // All else comes first: an attempt that is refused opens no window.
+    const open = policies.flatMap((policy) => this.#windows.current(policy) ?? []);
+    const held = await this.#reserveIn(open, amount, asked, tokens);
+    if (!held) this.#windows.forget(policies);
+    if (!held || unopened.length === 0) return held;
+    try {
+      const opened = await this.#openAll(unopened, { amount, tokens }, asked);
+      if (opened) return this.#joined(policies, held, opened);
+    } catch (error) {
+      this.settle(held, 0n);
+      throw error;
+    }
+    this.settle(held, 0n);
+    this.#windows.forget(policies);
+    return undefined;
+  }
+
+  /** Rejects with a refusal if the control plane does not answer. */
+  async #learn(policies: readonly BudgetedPolicy[]): Promise<KnownWindows> {
+    return await this.#windows.learn(policies).catch((error: unknown) => {
+      throw budgetUnavailable(
+        error,
+        policies.find(({ firstUseMs }) => firstUseMs !== undefined),
+      );
+    });
+  }
+
+  /** Opens windows, and reserves in them. */
+  async #openAll(
+    unopened: readonly Unopened[],
+    { amount, tokens }: { readonly amount: bigint; readonly tokens: bigint },
+    asked: Omit<RefusedRequest, 'estimate'>,
+  ): Promise<Reservation | undefined> {
+    const isOpen = await this.#windows.open(unopened).catch((error: unknown) => {
+      throw budgetUnavailable(error, unopened[0]?.policy);
+    });
+    const policies = unopened.flatMap(({ policy }) => this.#windows.current(policy) ?? []);
+    if (!isOpen || policies.length < unopened.length) return undefined;
+    return await this.#reserveIn(policies, amount, asked, tokens);
+  }
+
+  /** In the order of the policies. */
+  #joined(policies: readonly BudgetedPolicy[], held: Reservation, opened: Reservation): Reservation {
+    const entries = [...held.entries, ...opened.entries];
+    const counterOf = ({ policyId, subject }: BucketRef) => `${policyId}/${subject}`;
+    const byCounter = new Map(entries.map((entry) => [counterOf(entry.lease.bucket), entry]));
+    const inOrder = policies.flatMap((policy) => {
+      const others = policy.limit?.opening?.others;
+      const own = byCounter.get(counterOf(policy.bucket));
+      return own ?? (others && byCounter.get(counterOf(others.bucket))) ?? [];
+    });
+    return { ...held, entries: inOrder.length === entries.length ? inOrder : entries };
+  }
+
+  async #reserveIn(
+    policies: readonly BudgetedPolicy[],
+    amount: bigint,
+    asked: Omit<RefusedRequest, 'estimate'>,
+    tokens: bigint,
   ): Promise<Reservation | undefined> {
     const beganAtMs = this.#deps.nowMs();
     const wait = new LeaseWait(this.#calls, beganAtMs, beganAtMs);
     for (;;) {
-      const reservation = this.tryReserve(policies, amount);
+      const reservation = this.#tryReserveIn(policies, amount, tokens);
       if (reservation) return reservation;
       const nowMs = this.#deps.nowMs();
-      const shortages = this.#shortagesOf(policies, amount, nowMs);
+      const shortages = this.#shortagesOf(policies, { amount, tokens }, nowMs);
       for (const shortage of shortages) {
         const { figures } = shortage.entry.lease;
         if (!figures || figures.askedAtMs < beganAtMs - FIGURES_FRESH_MS) continue;
@@ -140,8 +236,20 @@ export class LeaseBook {
    */
   async headroom(
     policies: readonly BudgetedPolicy[],
-    { useful, least }: { readonly useful: bigint; readonly least: bigint },
-  ): Promise<bigint | undefined> {
+    wanted: { readonly nanoUsd: WantedRoom; readonly tokens: WantedRoom },
+  ): Promise<Headroom> {
+    if (!isOnFirstUse(policies)) return await this.#headroomIn(policies, wanted, []);
+    const { unopened } = await this.#learn(policies);
+    const open = policies.flatMap((policy) => this.#windows.current(policy) ?? []);
+    return await this.#headroomIn(open, wanted, unopened);
+  }
+
+  async #headroomIn(
+    policies: readonly BudgetedPolicy[],
+    wanted: { readonly nanoUsd: WantedRoom; readonly tokens: WantedRoom },
+    /** What they may count is free. */
+    unopened: readonly Unopened[],
+  ): Promise<Headroom> {
     const beganAtMs = this.#deps.nowMs();
     let enforced = this.#enforced(policies, beganAtMs);
     const wait = new LeaseWait(this.#calls, beganAtMs, beganAtMs - HEADROOM_FRESH_MS);
@@ -153,30 +261,38 @@ export class LeaseBook {
     for (;;) {
       const nowMs = this.#deps.nowMs();
       const buckets = enforced.flatMap(({ policy, entry }) => {
-        const room = roomAt(entry.lease);
-        return room ? [{ policy, entry, ...room, needed: lower(room.atRest, useful) }] : [];
+        const { lease } = entry;
+        const room = roomAt(lease);
+        const want = lease.unit === 'requests' ? ONE : wanted[lease.unit ?? 'nanoUsd'];
+        return room ? [{ policy, entry, ...room, ...want, needed: lower(room.atRest, want.useful) }] : [];
       });
-      const free = lowest(buckets.map((bucket) => bucket.free));
-      if (free === undefined || free >= useful) return free;
+      const freeOf = (unit: CountUnit | undefined) => {
+        const ofUnit = buckets.filter(({ entry }) => entry.lease.unit === unit).map(({ free }) => free);
+        return lowest([...ofUnit, ...limitsOf(unopened, unit)]);
+      };
+      const headroom = { nanoUsd: freeOf(undefined), tokens: freeOf('tokens') };
+      if (buckets.every(({ free, useful }) => free >= useful)) return headroom;
       const held = buckets.filter((bucket) => bucket.free < bucket.needed);
       const isRefused = buckets.some(
-        ({ entry: { lease } }) => lease.isExhaustedFor(least) || lease.isReplaced,
+        ({ entry: { lease }, least }) => lease.isExhaustedFor(least) || lease.isReplaced,
       );
       const hasFailed = enforced.some(({ entry }) => wait.hasFailed(entry));
       // Waiting won't help: what is missing is spent, or there is no answer. Reserving gives the reason.
-      if (held.length === 0 || isRefused || hasFailed) return free;
+      if (held.length === 0 || isRefused || hasFailed) return headroom;
       if (isCrowded(held) || wait.isContentionOver(nowMs)) {
-        if (free >= least) return free;
-        throw budgetContended(held.find((bucket) => bucket.free < least)?.policy);
+        if (buckets.every(({ free, least }) => free >= least)) return headroom;
+        throw budgetContended(held.find(({ free, least }) => free < least)?.policy);
       }
       await wait.forMore(held, nowMs);
     }
   }
 
-  /** Ends a reservation with the attempt's cost. */
-  settle({ entries, amountNanoUsd }: Reservation, actual: bigint): void {
+  /** Ends a reservation with the attempt's cost in nano-USD, and what it counts in buckets of requests and tokens. */
+  settle({ entries, amountNanoUsd, tokens }: Reservation, actual: bigint, counts: Counts = NO_COUNTS): void {
     for (const entry of entries) {
-      entry.lease.settle(amountNanoUsd, actual);
+      const { lease } = entry;
+      const charged = lease.unit === undefined ? actual : counts[lease.unit];
+      lease.settle(neededOf(lease, amountNanoUsd, tokens), charged);
       wakeOne(entry);
     }
   }
@@ -189,6 +305,7 @@ export class LeaseBook {
   /** Call it each second: measures spending, returns idle leases and forgets those that stay idle. */
   everySecond(): void {
     this.#leases.everySecond();
+    this.#windows.everySecond();
   }
 
   /** Takes over the leases of an earlier process of the same epoch. */
@@ -211,9 +328,14 @@ export class LeaseBook {
     return this.#deps.silenceMs() < LEASE_VALIDITY_MS;
   }
 
-  #shortagesOf(policies: readonly BudgetedPolicy[], needed: bigint, nowMs: number): Shortage[] {
+  #shortagesOf(
+    policies: readonly BudgetedPolicy[],
+    { amount, tokens }: { readonly amount: bigint; readonly tokens: bigint },
+    nowMs: number,
+  ): Shortage[] {
     const isValid = this.#isValid;
     return this.#enforced(policies, nowMs).flatMap(({ policy, entry }) => {
+      const needed = neededOf(entry.lease, amount, tokens);
       return !isValid || entry.lease.available < needed ? [{ policy, entry, needed }] : [];
     });
   }
@@ -265,6 +387,27 @@ export class LeaseBook {
   }
 }
 
+/** Throws if not even a window that is yet to open covers what a request reserves. */
+function assertFits(
+  policy: BudgetedPolicy,
+  of: { readonly limit: bigint | undefined; readonly amount: bigint; readonly tokens: bigint },
+  asked: Omit<RefusedRequest, 'estimate'>,
+): void {
+  const estimate = neededOf({ unit: policy.limit?.unit }, of.amount, of.tokens);
+  if (of.limit === undefined || estimate <= of.limit) return;
+  throw budgetExhausted(policy, { limitNanoUsd: of.limit, spentNanoUsd: 0n }, { ...asked, estimate });
+}
+
+function limitsOf(unopened: readonly Unopened[], unit: CountUnit | undefined): bigint[] {
+  return unopened.flatMap(({ policy, limit }) => (policy.limit?.unit === unit ? (limit ?? []) : []));
+}
+
+/** What a reservation takes of a lease. */
+function neededOf({ unit }: Pick<Lease, 'unit'>, amountNanoUsd: bigint, tokens: bigint): bigint {
+  if (unit === undefined) return amountNanoUsd;
+  return unit === 'requests' ? 1n : tokens;
+}
+
 /** Whether the lease stands in for those on counters that the request's key could not open. */
 function isOthers({ lease }: LeaseEntry): boolean {
   return lease.bucket.subject === OTHERS_SUBJECT;
@@ -282,11 +425,11 @@ function assertOpen({ entry: { lease } }: Shortage): void {
 /** Throws if spend leaves no room for the amount. */
 function assertNotExhausted(
   { policy, entry: { lease }, needed }: Shortage,
-  asked: Omit<RefusedRequest, 'estimateNanoUsd'>,
+  asked: Omit<RefusedRequest, 'estimate'>,
 ): void {
   const { figures } = lease;
   if (figures && lease.available < needed && lease.isExhaustedFor(needed)) {
-    throw budgetExhausted(policy, figures, { ...asked, estimateNanoUsd: needed });
+    throw budgetExhausted(policy, figures, { ...asked, estimate: needed });
   }
 }
 

@@ -1,11 +1,11 @@
 import { describe, expect, it } from 'vitest';
-import { bookOf, budgeted, LeaseWorld, settleDown } from '../../test/leaseWorld.ts';
+import { bookOf, budgeted, LeaseWorld, settleDown, wanted } from '../../test/leaseWorld.ts';
 import { bucketKey, OTHERS_SUBJECT, valueSubject } from '../bucketRef.ts';
 import type { BudgetedPolicy } from '../policies.ts';
 import { bucketsOf } from './leaseBook.ts';
 
 const NO_FIGURES = { showsParentFigures: false };
-const LIMIT = { id: 'lim_1', name: 'each user', scope: 'user', models: [] };
+const LIMIT = { id: 'lim_1', name: 'each user', scope: 'user', models: [], unit: undefined };
 
 function counterOf(subject: string, limit: BudgetedPolicy['limit']): BudgetedPolicy {
   const made = budgeted('pol_1.lim_1', { windowEndMs: 86_400_000, limit });
@@ -111,7 +111,7 @@ describe('the counter of a value that its key may not open', () => {
 
   it('has the headroom of `others`', async () => {
     const { main, bob, book } = scene();
-    expect(await book.headroom([main, bob], { useful: 100n, least: 1n })).toBe(100n);
+    expect(await book.headroom([main, bob], wanted(100n, 1n))).toMatchObject({ nanoUsd: 100n });
   });
 });
 

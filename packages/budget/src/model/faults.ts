@@ -39,6 +39,12 @@ const FAULTS: Readonly<
   'others-not-reserved': { mode: 'hard' },
   'counters-unbounded': { mode: 'hard' },
   'counters-of-all-keys': { mode: 'hard' },
+  'counts-by-cost': { mode: 'hard' },
+  'counts-not-reserved': { mode: 'hard' },
+  'crash-forgets-counts': { mode: 'hard' },
+  'windows-overlap': { mode: 'hard' },
+  'window-outlives': { mode: 'hard' },
+  'refused-opens-window': { mode: 'hard' },
   // Only what costs more than its lease holds raises what a counter has lost.
   'grant-ignores-appended': { mode: 'balanced' },
   'merge-settles-first': { mode: 'hard' },

@@ -1,11 +1,17 @@
 /** The rules of leases in their simplest form, with their plausible mistakes: the SQL of the ledger is compared with it. */
 export { faultySimulation, findBreaking } from './faults.ts';
 export {
+  type Amounts,
   type AtRest,
+  amountIn,
   type Counter,
   type Decision,
   type Fault,
+  FURTHER_LIMITS,
+  type FurtherName,
+  firstUseSteps,
   type Holder,
+  isByCustomer,
   isOfCustomer,
   type LeaseLedger,
   type LeaseName,

@@ -1,15 +1,36 @@
 /**
- * The policies of a simulation, and the further limits of one: A and B are children of P. P has two further limits: M counts the attempts
- * that go to one model, C has a counter for each customer.
+ * The policies of a simulation, and the further limits of one: A and B are children of P. P has three further limits, two of them with
+ * two amounts: the money M and tokens T of attempts that go to one model, and the money C and number of requests R of each customer. F is
+ * the money of all customers, in windows that open on first use.
  */
-export type PolicyName = 'P' | 'A' | 'B' | 'M' | 'C';
+export type PolicyName = 'P' | 'A' | 'B' | FurtherName;
+export type FurtherName = 'M' | 'T' | 'C' | 'R' | 'F';
 export const MAIN_LIMITS = ['P', 'A', 'B'] as const;
-export const POLICIES: readonly PolicyName[] = [...MAIN_LIMITS, 'M', 'C'];
+export const FURTHER_LIMITS: readonly FurtherName[] = ['M', 'T', 'C', 'R', 'F'];
+export const POLICIES: readonly PolicyName[] = [...MAIN_LIMITS, ...FURTHER_LIMITS];
 
-/** Whom a counter of C counts: a customer, all requests that name none, or all customers for whom no counter is left. */
+/** What an attempt takes of each kind of counter. */
+export interface Amounts {
+  readonly money: number;
+  readonly requests: number;
+  readonly tokens: number;
+}
+
+/** What it takes of this one. */
+export function amountIn({ policy }: Pick<Counter, 'policy'>, { money, requests, tokens }: Amounts): number {
+  if (policy === 'R') return requests;
+  return policy === 'T' ? tokens : money;
+}
+
+/** Whether a limit has a counter for each customer. */
+export function isByCustomer(policy: PolicyName): policy is 'C' | 'R' {
+  return policy === 'C' || policy === 'R';
+}
+
+/** Whom a counter of C or R counts: a customer, all requests that name none, or all customers for whom no counter is left. */
 export type Customer = 'ann' | 'bob' | 'cy' | 'unknown' | 'others';
 export const CUSTOMERS: readonly Customer[] = ['ann', 'bob', 'cy', 'unknown', 'others'];
-/** How many counters of customers one key may open in a window of C. */
+/** How many counters of customers one key may open in a window of C, and of R. */
 export const MAX_COUNTERS = 1;
 /** The limit of C's counter `others`. */
 export const OTHERS_LIMIT = 60;
@@ -19,9 +40,15 @@ export interface Counter {
   readonly key: string;
   readonly policy: PolicyName;
   readonly version: number;
+  /** Its number; of F, the step in which it opened. */
   readonly window: number;
-  /** Only of C. */
+  /** Only of C and R. */
   readonly customer?: Customer;
+}
+
+/** How long F's windows are, in steps: a third of the others. */
+export function firstUseSteps(windowSteps: number): number {
+  return Math.floor(windowSteps / 3);
 }
 
 export function counter(policy: PolicyName, version: number, window: number, customer?: Customer): Counter {
@@ -64,8 +91,8 @@ export interface SimulatedEvent {
   readonly admittedOn: readonly Counter[];
   /** What it is charged to: the same, unless a fault is planted. */
   readonly counters: readonly Counter[];
-  readonly cost: number;
-  readonly reserve: number;
+  readonly cost: Amounts;
+  readonly reserve: Amounts;
   readonly admittedStep: number;
   /** Its usage is beyond the absolute bound: it goes to quarantine, with its number. */
   readonly refused: boolean;
@@ -112,7 +139,13 @@ export type Fault =
   | 'others-by-the-limit'
   | 'others-not-reserved'
   | 'counters-unbounded'
-  | 'counters-of-all-keys';
+  | 'counters-of-all-keys'
+  | 'counts-by-cost'
+  | 'counts-not-reserved'
+  | 'crash-forgets-counts'
+  | 'windows-overlap'
+  | 'window-outlives'
+  | 'refused-opens-window';
 
 /** Names a lease. */
 export interface LeaseName {
@@ -162,6 +195,11 @@ export interface LeaseLedger {
     calls: readonly SimulatedCall[],
     step: number,
   ): readonly SimulatedAnswer[] | Promise<readonly SimulatedAnswer[]>;
+  /**
+   * The step in which F's current window opened; undefined if it has none, since the last one is over. With `opens`, one opens now
+   * then: an attempt reserved from all else.
+   */
+  windowOf(opens: boolean, step: number): number | undefined | Promise<number | undefined>;
   record(event: SimulatedEvent): void | Promise<void>;
   /** An operator decides on a quarantined event, perhaps again: the first decision counts. */
   decide(event: SimulatedEvent, decision: Decision, step: number): void | Promise<void>;

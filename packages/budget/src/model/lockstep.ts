@@ -25,6 +25,10 @@ export function lockstep(reference: LeaseLedger, ledger: LeaseLedger): LeaseLedg
         await ledger.call(holder, calls, step),
       );
     },
+    async windowOf(opens, step) {
+      const expected = await reference.windowOf(opens, step);
+      return same('the window that is open', expected, await ledger.windowOf(opens, step));
+    },
     async record(event) {
       await reference.record(event);
       await ledger.record(event);

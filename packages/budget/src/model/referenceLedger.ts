@@ -12,7 +12,14 @@ import type {
   SimulatedEvent,
   SimulatedOverride,
 } from './leaseLedger.ts';
-import { isOfCustomer, MAX_COUNTERS, OTHERS_LIMIT, STANDING } from './leaseLedger.ts';
+import {
+  amountIn,
+  firstUseSteps,
+  isOfCustomer,
+  MAX_COUNTERS,
+  OTHERS_LIMIT,
+  STANDING,
+} from './leaseLedger.ts';
 
 /** A lease. All amounts only grow, except `forfeited`, which only faults use. */
 interface Lease {
@@ -59,9 +66,11 @@ interface ReferenceOptions {
 class ReferenceLedger implements LeaseLedger {
   readonly #windowSteps: number;
   readonly #fault: Fault | undefined;
-  readonly #limits: Record<PolicyName, number> = { P: 0, A: 0, B: 0, M: 0, C: 0 };
+  readonly #limits: Record<PolicyName, number> = { P: 0, A: 0, B: 0, M: 0, T: 0, C: 0, R: 0, F: 0 };
   readonly #overrides = new Map<PolicyName, SimulatedOverride>();
-  readonly #versions: Record<PolicyName, number> = { P: 0, A: 0, B: 0, M: 0, C: 0 };
+  readonly #versions: Record<PolicyName, number> = { P: 0, A: 0, B: 0, M: 0, T: 0, C: 0, R: 0, F: 0 };
+  /** When F's windows opened. */
+  readonly #starts: number[] = [];
   /** The counters of customers, each with the key that opened it. */
   readonly #opened = new Map<string, { readonly of: Counter; readonly by: 'A' | 'B' }>();
   /** By policy and window: the newest counter started in it, if it replaced an earlier one. */
@@ -117,7 +126,10 @@ class ReferenceLedger implements LeaseLedger {
     const isCurrent = of.window === Math.floor(step / this.#windowSteps);
     if (!isOfCustomer(of) || !isCurrent || this.#opened.has(of.key)) return true;
     const opened = [...this.#opened.values()].filter(
-      (one) => one.of.window === of.window && (one.by === namedBy || this.#fault === 'counters-of-all-keys'),
+      (one) =>
+        one.of.policy === of.policy &&
+        one.of.window === of.window &&
+        (one.by === namedBy || this.#fault === 'counters-of-all-keys'),
     );
     if (opened.length >= MAX_COUNTERS && this.#fault !== 'counters-unbounded') return false;
     this.#opened.set(of.key, { of, by: namedBy });
@@ -135,7 +147,7 @@ class ReferenceLedger implements LeaseLedger {
     lease.returned = Math.min(Math.max(lease.returned, returned), lease.granted);
     if (call.release) refund(lease);
     const { policy, version, window, key } = call.counter;
-    const isCurrent = version === this.#versions[policy] && window === Math.floor(step / this.#windowSteps);
+    const isCurrent = version === this.#versions[policy] && window === this.#windowAt(policy, step);
     const isNewer = this.#fault === 'grants-again' || call.seq > lease.seq;
     lease.seq = Math.max(lease.seq, call.seq);
     if (!isCurrent || epoch.superseded || epoch.closed) {
@@ -165,7 +177,7 @@ class ReferenceLedger implements LeaseLedger {
   /** Rule 15: an override stands in for the limit until its time comes. Its end takes nothing back, as a lowered limit does not. */
   #limitOf({ policy, customer }: Pick<Counter, 'policy' | 'customer'>, step: number): number {
     // Rule 22: it has an amount of its own.
-    if (customer === 'others' && this.#fault !== 'others-by-the-limit') return OTHERS_LIMIT;
+    if (policy === 'C' && customer === 'others' && this.#fault !== 'others-by-the-limit') return OTHERS_LIMIT;
     const override = this.#overrides.get(policy);
     const isInForce = override && (step < override.ends || this.#fault === 'override-outlives');
     return isInForce ? override.limit : this.#limits[policy];
@@ -177,6 +189,25 @@ class ReferenceLedger implements LeaseLedger {
     const others = [...this.#leases.values()].filter(isOther).reduce((sum, one) => sum + one.standing, 0);
     const together = this.#fault === 'standing-for-each' ? limit : Math.floor(limit / STANDING.together);
     return Math.max(0, Math.min(Math.floor(limit / STANDING.each), together - others));
+  }
+
+  /**
+   * Rule 25: a window of F opens when an attempt that holds all else asks for it, once the last one is over. What is admitted in it counts
+   * in it, whenever it is recorded.
+   */
+  windowOf(opens: boolean, step: number): number | undefined {
+    const last = this.#starts.at(-1);
+    const isLooked = this.#fault !== 'windows-overlap';
+    if (isLooked && last !== undefined && step < last + firstUseSteps(this.#windowSteps)) return last;
+    if (!opens) return undefined;
+    this.#starts.push(step);
+    return step;
+  }
+
+  #windowAt(policy: PolicyName, step: number): number | undefined {
+    if (policy !== 'F') return Math.floor(step / this.#windowSteps);
+    const last = this.#starts.at(-1);
+    return last !== undefined && step < last + firstUseSteps(this.#windowSteps) ? last : undefined;
   }
 
   record(event: SimulatedEvent): void {
@@ -217,7 +248,7 @@ class ReferenceLedger implements LeaseLedger {
   }
 
   mergeSpend(policy: PolicyName, most: number): void {
-    for (const { of, event } of this.#unspent.splice(0)) this.#addSpent(of.key, event.cost);
+    for (const { of, event } of this.#unspent.splice(0)) this.#addSpent(of.key, amountIn(of, event.cost));
     for (const one of this.#takeAppended(policy, most)) {
       if (this.#fault !== 'merge-settles-first' || most === Number.POSITIVE_INFINITY)
         this.#countOn(one.of, one.event);
@@ -249,10 +280,11 @@ class ReferenceLedger implements LeaseLedger {
   }
 
   #countOn(of: Counter, event: SimulatedEvent): void {
-    this.#addSpent(of.key, event.cost);
+    const amount = amountIn(of, event.cost);
+    this.#addSpent(of.key, amount);
     // Rule 13: events of an earlier counter count in the newest as well.
     const newest = this.#newestIn.get(`${of.policy}|${of.window}`) ?? of.key;
-    if (newest !== of.key) this.#addSpent(newest, event.cost);
+    if (newest !== of.key) this.#addSpent(newest, amount);
     if (!event.refused || this.#fault !== 'release-settles-nothing') this.#settleOn(of, event);
   }
 
@@ -263,10 +295,10 @@ class ReferenceLedger implements LeaseLedger {
 
   /** Rule 7: settle by the cost, never by the reservation. */
   #settle(lease: Lease, event: SimulatedEvent): void {
+    const cost = amountIn(lease.counter, event.cost);
     if (this.#fault === 'expiry-reversed-whole') lease.forfeited = 0;
-    if (this.#fault === 'expiry-reversed-by-cost')
-      lease.forfeited = Math.max(0, lease.forfeited - event.cost);
-    lease.settled += this.#fault === 'settle-by-reserve' ? event.reserve : event.cost;
+    if (this.#fault === 'expiry-reversed-by-cost') lease.forfeited = Math.max(0, lease.forfeited - cost);
+    lease.settled += this.#fault === 'settle-by-reserve' ? amountIn(lease.counter, event.reserve) : cost;
   }
 
   declareLast(holder: Holder, lastN: number): void {
@@ -344,7 +376,7 @@ class ReferenceLedger implements LeaseLedger {
     this.#spent.set(next.key, 0);
     const isOfWindow = (of: Counter) => of.policy === next.policy && of.window === next.window;
     for (const event of this.#events.values()) {
-      if (event.counters.some(isOfWindow)) this.#addSpent(next.key, event.cost);
+      if (event.counters.some(isOfWindow)) this.#addSpent(next.key, amountIn(next, event.cost));
     }
     if (this.#fault === 'counter-not-carried') return;
     for (const lease of this.#leases.values()) {
@@ -450,18 +482,19 @@ class ReferenceLedger implements LeaseLedger {
   #spentOf(key: string): number {
     const appended = this.#appended.filter(({ of }) => of.key === key);
     return appended.reduce(
-      (sum, { event }) => sum + event.cost,
+      (sum, { of, event }) => sum + amountIn(of, event.cost),
       this.#unspentOf(key) + (this.#spent.get(key) ?? 0),
     );
   }
 
   #unspentOf(key: string): number {
-    return this.#unspent.reduce((sum, { of, event }) => sum + (of.key === key ? event.cost : 0), 0);
+    const unspent = this.#unspent.filter(({ of }) => of.key === key);
+    return unspent.reduce((sum, { of, event }) => sum + amountIn(of, event.cost), 0);
   }
 
   #appendedTo({ holder, counter }: Lease): number {
     const isOwn = ({ of, event }: Appended) => of.key === counter.key && sameHolder(event.holder, holder);
-    return this.#appended.filter(isOwn).reduce((sum, { event }) => sum + event.cost, 0);
+    return this.#appended.filter(isOwn).reduce((sum, { of, event }) => sum + amountIn(of, event.cost), 0);
   }
 }
 

@@ -1,10 +1,17 @@
-import type { Counter, Customer, Holder, SimulatedEvent } from './leaseLedger.ts';
+import {
+  type Amounts,
+  amountIn,
+  type Counter,
+  type Customer,
+  type Holder,
+  type SimulatedEvent,
+} from './leaseLedger.ts';
 
 /** A request at the vendor; the vendor's bill already has what it costs. */
 export interface InFlight {
   readonly id: number;
-  readonly reserve: number;
-  readonly cost: number;
+  readonly reserve: Amounts;
+  readonly cost: Amounts;
   readonly admittedOn: readonly Counter[];
   /** By the rules, the same. */
   readonly chargedTo: readonly Counter[];
@@ -13,7 +20,7 @@ export interface InFlight {
   readonly model: Model;
 }
 
-/** Only the limit M tells them apart. */
+/** Only the limits M and T tell them apart. */
 export type Model = 'limited' | 'other';
 
 /** What a request is for, whichever model it goes to. */
@@ -55,6 +62,8 @@ export class SimulatedProxy {
   /** The version of policy A's counter that it knows. */
   version = 0;
   accounts = new Map<string, LeaseAccount>();
+  /** When the window of F opened that it knows. */
+  opened: number | undefined;
   inFlight: InFlight[] = [];
   /** Its requests whose usage it knows to be absurd: it charged their reservations. */
   quarantined: InFlight[] = [];
@@ -96,13 +105,14 @@ export class SimulatedProxy {
   overageInFlight(of: Counter): number {
     return [...this.inFlight, ...this.quarantined]
       .filter((request) => request.admittedOn.some(({ key }) => key === of.key))
-      .reduce((sum, { cost, reserve }) => sum + Math.max(0, cost - reserve), 0);
+      .reduce((sum, { cost, reserve }) => sum + Math.max(0, amountIn(of, cost) - amountIn(of, reserve)), 0);
   }
 
   /** A new process on the same spool: it knows nothing of the earlier one's leases. */
   restart(): void {
     this.epoch++;
     this.accounts = new Map();
+    this.opened = undefined;
     this.inFlight = [];
     this.quarantined = [];
     this.spool = [];

@@ -1,4 +1,4 @@
-import type { Decision, SimulatedEvent } from './leaseLedger.ts';
+import { amountIn, type Decision, type SimulatedEvent } from './leaseLedger.ts';
 import { leaseKey } from './vendorBill.ts';
 
 interface Entry {
@@ -29,7 +29,7 @@ export class SimulatedQuarantine {
     for (const { event } of this.undecided) {
       for (const of of event.admittedOn) {
         const lease = leaseKey(of, event.holder);
-        reserved.set(lease, (reserved.get(lease) ?? 0) + event.reserve);
+        reserved.set(lease, (reserved.get(lease) ?? 0) + amountIn(of, event.reserve));
       }
     }
     return reserved;
@@ -37,12 +37,12 @@ export class SimulatedQuarantine {
 
   /** What a lease still holds of decided usage: its process charged the reservation, and knows of no decision. */
   leftOfDecided(lease: string): number {
-    const ofLease = this.all.filter(({ event }) =>
-      event.admittedOn.some((of) => leaseKey(of, event.holder) === lease),
-    );
-    return ofLease.reduce(
-      (left, { event, decision }) => left + event.reserve - (decision === 'released' ? event.cost : 0),
-      0,
-    );
+    let left = 0;
+    for (const { event, decision } of this.all) {
+      const of = event.admittedOn.find((one) => leaseKey(one, event.holder) === lease);
+      if (!of) continue;
+      left += amountIn(of, event.reserve) - (decision === 'released' ? amountIn(of, event.cost) : 0);
+    }
+    return left;
   }
 }

@@ -1,10 +1,14 @@
 import { seededRandom } from '@weighbridge/domain';
 import {
+  type Amounts,
+  amountIn,
   type Counter,
   CUSTOMERS,
   counter,
   type Fault,
+  firstUseSteps,
   type Holder,
+  isByCustomer,
   isOfCustomer,
   type LeaseLedger,
   MAIN_LIMITS,
@@ -59,6 +63,10 @@ interface Grant {
   readonly slice: number;
 }
 
+function hold(account: LeaseAccount, reserve: Amounts): void {
+  account.reserved += amountIn(account.counter, reserve);
+}
+
 const NOTHING_GRANTED = { granted: 0, standing: 0, exhausted: false, others: false };
 const MODELS: readonly Model[] = ['limited', 'other'];
 /** As requests name them. */
@@ -93,6 +101,8 @@ class Simulation {
   readonly #recorded = new Map<number, SimulatedEvent>();
   /** By counter of a customer: whose request opened it. */
   readonly #opened = new Map<string, { readonly of: Counter; readonly by: 'A' | 'B' }>();
+  /** When windows of F opened for attempts that held all else. */
+  readonly #starts = new Set<number>();
   readonly #quarantine = new SimulatedQuarantine();
   /** Epochs whose spool is lost: what their leases hold stays held. */
   readonly #abandoned = new Set<string>();
@@ -106,7 +116,17 @@ class Simulation {
     this.#options = options;
     this.#random = seededRandom(options.seed);
     const [large, small] = [() => this.#between(100, 300), () => this.#between(60, 200)];
-    this.#limits = { P: large(), A: small(), B: small(), M: large(), C: large() };
+    this.#limits = {
+      P: large(),
+      A: small(),
+      B: small(),
+      M: large(),
+      T: small(),
+      C: large(),
+      R: 0,
+      F: small(),
+    };
+    this.#limits.R = this.#between(1, 4);
     this.#highestLimits = { ...this.#limits };
     this.#counted = this.#pick([0, 0.5, 1]);
     const skew = options.windowSteps / 6;
@@ -140,12 +160,12 @@ class Simulation {
   async #act(proxy: SimulatedProxy): Promise<void> {
     const chance = this.#random();
     if (chance < 0.45) {
-      this.#admit(proxy);
-      if (this.#random() < 0.6) this.#settle(proxy);
-    } else if (chance < 0.62) this.#settle(proxy);
+      await this.#admit(proxy);
+      if (this.#random() < 0.6) await this.#settle(proxy);
+    } else if (chance < 0.62) await this.#settle(proxy);
     else if (chance < 0.67) this.#giveBack(proxy, this.#random() < 0.5);
     else if (chance < 0.7) proxy.version = this.#version;
-    else if (this.#options.calm) this.#settle(proxy);
+    else if (this.#options.calm) await this.#settle(proxy);
     else if (chance < 0.72) await this.#crash(proxy);
     else if (chance < 0.74) await this.#ledger.expire(this.#random());
     else if (chance < 0.755) await this.#changeLimit();
@@ -167,7 +187,7 @@ class Simulation {
 
   /** All requests end, all messages are delivered, and all headroom is given back. */
   async #comeToRest(): Promise<void> {
-    for (const proxy of this.#proxies) while (proxy.inFlight.length > 0) this.#settle(proxy);
+    for (const proxy of this.#proxies) while (proxy.inFlight.length > 0) await this.#settle(proxy);
     for (const isContended of [false, false, true, true]) {
       await this.#deliverAll();
       // Twice each: the first time, a proxy may still learn of a grant.
@@ -209,57 +229,107 @@ class Simulation {
     }
   }
 
-  #admit(proxy: SimulatedProxy): void {
+  async #admit(proxy: SimulatedProxy): Promise<void> {
     const policy = this.#pick(['A', 'B'] as const);
     if (this.#random() < this.#counted) {
-      this.#attempt(proxy, { policy, customer: this.#pick(ASKED_CUSTOMERS) }, this.#pick(MODELS));
-    } else this.#attempt(proxy, { policy, customer: undefined }, 'other');
+      await this.#attempt(proxy, { policy, customer: this.#pick(ASKED_CUSTOMERS) }, this.#pick(MODELS));
+    } else await this.#attempt(proxy, { policy, customer: undefined }, 'other');
   }
 
   /** Rules 5 and 6: an attempt reserves from all buckets of its set, or from none. `first` is the model that its request went to before. */
-  #attempt(proxy: SimulatedProxy, asked: Asked, model: Model, first = model): void {
+  async #attempt(proxy: SimulatedProxy, asked: Asked, model: Model, first = model): Promise<void> {
     if (proxy.inFlight.length >= (this.#options.maxInFlight ?? 8)) return;
-    const reserve = this.#between(5, 40);
-    const most = this.#options.mode === 'hard' ? reserve : 2 * reserve;
-    const cost = this.#random() < 0.3 ? most : this.#between(0, most);
+    const reserve = { money: this.#between(5, 40), requests: 1, tokens: this.#between(5, 40) };
+    const cost = this.#costOf(reserve);
     const main = this.#chainOf(proxy, asked, reserve);
     const limits = this.#limitsOf(proxy, asked, { model, first });
-    const accounts = [...main.reservedIn, ...limits.reservedIn].map((of) => proxy.account(of, asked.policy));
-    const short = accounts.filter((account) => headroom(account) < reserve);
+    if (asked.customer !== undefined && this.#isLost()) return;
+    const onFirstUse = asked.customer === undefined ? [] : await this.#openWindowOf(proxy);
+    const always = [...main.reservedIn, ...limits.reservedIn];
+    const reservedIn = [...always, ...onFirstUse];
+    const accounts = reservedIn.map((of) => proxy.account(of, asked.policy));
+    const short = accounts.filter((account) => headroom(account) < amountIn(account.counter, reserve));
     if (short.length > 0) {
       if (this.#options.fault === 'refused-keeps-part') {
-        for (const account of accounts) if (!short.includes(account)) account.reserved += reserve;
+        for (const account of accounts) if (!short.includes(account)) hold(account, reserve);
       }
       this.#askForMore(proxy, short, reserve);
       return;
     }
-    for (const account of accounts) account.reserved += reserve;
+    if (asked.customer !== undefined && onFirstUse.length === 0) return await this.#open(proxy, reserve);
+    for (const account of accounts) hold(account, reserve);
     proxy.inFlight.push({
       id: ++this.#events,
       reserve,
       cost,
-      admittedOn: [...main.reservedIn, ...limits.reservedIn],
-      chargedTo: [...main.chargedTo, ...limits.chargedTo],
+      admittedOn: reservedIn,
+      chargedTo: [...main.chargedTo, ...limits.chargedTo, ...onFirstUse],
       admittedStep: this.#step,
       asked,
       model,
     });
-    for (const of of [...main.governed, ...limits.governed]) {
-      this.#bill.charge(of, cost);
+    for (const { window } of onFirstUse) this.#checkUsed(window);
+    for (const of of [...main.governed, ...limits.governed, ...onFirstUse]) {
+      this.#bill.charge(of, amountIn(of, cost));
       this.#bill.noteOverage(of, proxy.holder, proxy.overageInFlight(of));
       this.#bill.check(of);
     }
+  }
+
+  /** A call of the control plane gets no answer. */
+  #isLost(): boolean {
+    return this.#random() < 0.1;
+  }
+
+  /** Rule 25: the counter of F in the window that is open; none if it has yet to open. */
+  async #openWindowOf(proxy: SimulatedProxy): Promise<Counter[]> {
+    const length = firstUseSteps(this.#options.windowSteps);
+    const { fault } = this.#options;
+    const isOpen =
+      proxy.opened !== undefined && (this.#step < proxy.opened + length || fault === 'window-outlives');
+    if (!isOpen) proxy.opened = await this.#ledger.windowOf(fault === 'refused-opens-window', this.#step);
+    return proxy.opened === undefined ? [] : [counter('F', 0, proxy.opened)];
+  }
+
+  /** All else is reserved for an attempt: it is sent as soon as the window has a lease for it. */
+  async #open(proxy: SimulatedProxy, reserve: Amounts): Promise<void> {
+    if (this.#limits.F < reserve.money) return;
+    proxy.opened = await this.#ledger.windowOf(true, this.#step);
+    if (proxy.opened === undefined) this.#fail('no window of F opened');
+    this.#starts.add(proxy.opened);
+    if (this.#isLost()) proxy.opened = undefined;
+    else this.#askForMore(proxy, [proxy.account(counter('F', 0, proxy.opened))], reserve);
+  }
+
+  /** Windows of F never overlap, and an attempt is in the one that is open. */
+  #checkUsed(start: number): void {
+    const length = firstUseSteps(this.#options.windowSteps);
+    if (this.#step >= start + length) this.#fail(`an attempt is in the window from ${start}, which is over`);
+    const known = this.#starts.has(start);
+    if (!known) this.#fail(`no attempt that held all else opened the window from ${start}`);
+    const other = [...this.#starts].find((one) => one !== start && Math.abs(one - start) < length);
+    if (other !== undefined) this.#fail(`windows from ${start} and from ${other} overlap`);
+  }
+
+  /** One in six attempts comes to nothing: it costs nothing, and counts in no limit. */
+  #costOf({ money, tokens }: Amounts): Amounts {
+    if (this.#random() < 0.15) return { money: 0, requests: 0, tokens: 0 };
+    const upTo = (reserve: number) => {
+      const most = this.#options.mode === 'hard' ? reserve : 2 * reserve;
+      return this.#random() < 0.3 ? most : this.#between(0, most);
+    };
+    return { money: upTo(money), requests: 1, tokens: upTo(tokens) };
   }
 
   /**
    * Rule 16: a request that the budget of A can't pay is governed by B in its place. Their parent P binds in either case. By the
    * rules, what governs a request is what it reserves in and what it is charged to.
    */
-  #chainOf(proxy: SimulatedProxy, asked: Asked, reserve: number) {
+  #chainOf(proxy: SimulatedProxy, asked: Asked, reserve: Amounts) {
     const window = this.#windowAt(this.#step);
     const [a, b, p] = [counter('A', proxy.version, window), counter('B', 0, window), counter('P', 0, window)];
     const account = proxy.account(a);
-    const isReplaced = asked.policy === 'A' && account.exhausted && headroom(account) < reserve;
+    const isReplaced = asked.policy === 'A' && account.exhausted && headroom(account) < reserve.money;
     const governed = asked.policy === 'A' && !isReplaced ? [a, p] : [b, p];
     if (!isReplaced) return { governed, reservedIn: governed, chargedTo: governed };
     // Its limit may have been raised meanwhile.
@@ -279,7 +349,8 @@ class Simulation {
     const governed = this.#matching(proxy, asked, model);
     const leaves = (of: Counter) =>
       (fault === 'unknown-unlimited' && of.customer === 'unknown') ||
-      (fault === 'others-not-reserved' && of.customer === 'others');
+      (fault === 'others-not-reserved' && of.customer === 'others') ||
+      (fault === 'counts-not-reserved' && (of.policy === 'R' || of.policy === 'T'));
     const matching = fault === 'failover-keeps-set' ? this.#matching(proxy, asked, first) : governed;
     const reservedIn = matching.filter((of) => !leaves(of));
     const chargedTo =
@@ -290,20 +361,25 @@ class Simulation {
   #matching(proxy: SimulatedProxy, { policy, customer }: Asked, model: Model): Counter[] {
     if (customer === undefined) return [];
     const window = this.#windowAt(this.#step);
-    const own = counter('C', 0, window, customer);
-    const ofCustomer = proxy.account(own, policy).others ? counter('C', 0, window, 'others') : own;
-    return model === 'limited' ? [counter('M', 0, window), ofCustomer] : [ofCustomer];
+    const ofCustomer = (['C', 'R'] as const).map((limit) => {
+      const own = counter(limit, 0, window, customer);
+      return proxy.account(own, policy).others ? counter(limit, 0, window, 'others') : own;
+    });
+    return model === 'limited'
+      ? [counter('M', 0, window), counter('T', 0, window), ...ofCustomer]
+      : ofCustomer;
   }
 
   /** One call per lease at a time, repeated if no response arrives. */
-  #askForMore(proxy: SimulatedProxy, short: readonly LeaseAccount[], reserve: number): void {
+  #askForMore(proxy: SimulatedProxy, short: readonly LeaseAccount[], reserve: Amounts): void {
     const due = short.filter((account) => this.#step - account.askedStep >= RETRY_STEPS);
     if (due.length === 0) return;
     const calls = due.map((account) => {
       account.askedStep = this.#step;
       // A request that exceeded its reservation left a debt, which is covered first.
-      const minimum = reserve - Math.min(0, headroom(account));
-      return this.#call(account, Math.max(minimum, this.#between(20, 150)), minimum);
+      const minimum = amountIn(account.counter, reserve) - Math.min(0, headroom(account));
+      const slice = account.counter.policy === 'R' ? this.#between(1, 4) : this.#between(20, 150);
+      return this.#call(account, Math.max(minimum, slice), minimum);
     });
     this.#control.push({ is: 'call', holder: proxy.holder, calls });
   }
@@ -324,7 +400,7 @@ class Simulation {
     };
   }
 
-  #settle(proxy: SimulatedProxy): void {
+  async #settle(proxy: SimulatedProxy): Promise<void> {
     const [request] = proxy.inFlight.splice(Math.floor(this.#random() * proxy.inFlight.length), 1);
     if (!request) return;
     const { reserve, cost } = request;
@@ -332,24 +408,25 @@ class Simulation {
     if (isAbsurd) proxy.quarantined.push(request);
     for (const of of request.admittedOn) {
       const account = proxy.account(of);
-      account.reserved -= reserve;
-      account.spent += this.#chargeOf(request, isAbsurd);
+      account.reserved -= amountIn(of, reserve);
+      account.spent += this.#chargeOf(of, request, isAbsurd);
     }
     this.#write(proxy, request, cost, isAbsurd);
     const { asked, model } = request;
     const failsOver = asked.customer !== undefined && this.#random() < 0.2;
-    if (failsOver) this.#attempt(proxy, asked, model === 'other' ? 'limited' : 'other', model);
+    if (failsOver) await this.#attempt(proxy, asked, model === 'other' ? 'limited' : 'other', model);
   }
 
   /** Rule 17: the proxy charges the reservation of a request whose usage is beyond the bound. */
-  #chargeOf({ reserve, cost }: InFlight, isAbsurd: boolean): number {
+  #chargeOf(of: Counter, request: InFlight, isAbsurd: boolean): number {
     const { fault } = this.#options;
+    const [reserve, cost] = [amountIn(of, request.reserve), amountIn(of, request.cost)];
     if (isAbsurd) return fault === 'quarantined-not-charged' ? 0 : reserve;
     return fault === 'forget-overage' ? Math.min(cost, reserve) : cost;
   }
 
   /** Writes a usage event to the spool and sends it, sometimes twice. */
-  #write(proxy: SimulatedProxy, request: InFlight, cost: number, refused = false): void {
+  #write(proxy: SimulatedProxy, request: InFlight, cost: Amounts, refused = false): void {
     const { id, reserve, admittedOn, chargedTo, admittedStep } = request;
     const counters =
       this.#options.fault === 'stamp-at-settle'
@@ -368,7 +445,11 @@ class Simulation {
       n: ++proxy.n,
       admittedOn,
       counters,
-      cost,
+      // Rule 24: an attempt takes of each counter the amount that the limit counts.
+      cost:
+        this.#options.fault === 'counts-by-cost'
+          ? { money: cost.money, requests: cost.money, tokens: cost.money }
+          : cost,
       reserve,
       admittedStep,
       refused,
@@ -397,12 +478,17 @@ class Simulation {
     const before = proxy.holder;
     if (this.#random() < 0.3) this.#loseSpool(before);
     else {
-      for (const orphan of proxy.inFlight) this.#write(proxy, orphan, orphan.reserve);
+      for (const orphan of proxy.inFlight) this.#write(proxy, orphan, this.#orphanCost(orphan));
       for (const event of proxy.spool) if (this.#random() < 0.5) this.#usage.push({ is: 'event', event });
       this.#usage.push({ is: 'end', holder: before, lastN: proxy.n });
     }
     proxy.restart();
     await this.#ledger.register(proxy.holder, before);
+  }
+
+  /** Rule 24: of each counter, what was reserved. */
+  #orphanCost({ reserve }: InFlight): Amounts {
+    return this.#options.fault === 'crash-forgets-counts' ? { ...reserve, requests: 0, tokens: 0 } : reserve;
   }
 
   #loseSpool(holder: Holder): void {
@@ -418,7 +504,7 @@ class Simulation {
 
   async #changeLimit(): Promise<void> {
     const policy = this.#pick(POLICIES);
-    const limit = this.#between(50, 500);
+    const limit = policy === 'R' ? this.#between(1, 8) : this.#between(50, 500);
     this.#limits[policy] = limit;
     this.#highestLimits[policy] = Math.max(limit, this.#highestLimits[policy]);
     await this.#ledger.setLimit(policy, limit, this.#step);
@@ -450,8 +536,11 @@ class Simulation {
   }
 
   async #limitChanged(policy: PolicyName): Promise<void> {
-    const [version, window] = [this.#versionOf(policy), this.#windowAt(this.#step)];
-    const customers = policy === 'C' ? CUSTOMERS : [undefined];
+    const version = this.#versionOf(policy);
+    const window =
+      policy === 'F' ? await this.#ledger.windowOf(false, this.#step) : this.#windowAt(this.#step);
+    if (window === undefined) return;
+    const customers = isByCustomer(policy) ? CUSTOMERS : [undefined];
     for (const current of customers.map((customer) => counter(policy, version, window, customer))) {
       if (!this.#bill.isOpen(current)) continue;
       // What leases hold when a limit is lowered may still be spent.
@@ -461,7 +550,7 @@ class Simulation {
   }
 
   #limitOf({ policy, customer }: Pick<Counter, 'policy' | 'customer'>): number {
-    if (customer === 'others') return OTHERS_LIMIT;
+    if (policy === 'C' && customer === 'others') return OTHERS_LIMIT;
     const override = this.#overrides.get(policy);
     return override && this.#step < override.ends ? override.limit : this.#limits[policy];
   }
@@ -476,7 +565,7 @@ class Simulation {
     if (!entry.decision) {
       entry.decision = decision;
       if (decision === 'released') this.#recorded.set(event.id, event);
-      else for (const of of event.admittedOn) this.#bill.charge(of, -event.cost);
+      else for (const of of event.admittedOn) this.#bill.charge(of, -amountIn(of, event.cost));
     }
     await this.#ledger.decide(event, decision, this.#step);
   }
@@ -554,7 +643,9 @@ class Simulation {
   /** Rule 21: a key may open so many counters of customers in a window, and no more, whatever other keys do. */
   #checkOpened(of: Counter, by: 'A' | 'B', isOther: boolean): void {
     if (!isOfCustomer(of) || of.window !== this.#windowAt(this.#step) || this.#opened.has(of.key)) return;
-    const opened = [...this.#opened.values()].filter((one) => one.by === by && one.of.window === of.window);
+    const opened = [...this.#opened.values()].filter(
+      (one) => one.by === by && one.of.policy === of.policy && one.of.window === of.window,
+    );
     if (isOther !== opened.length >= MAX_COUNTERS) {
       this.#fail(`${of.key} was ${isOther ? 'not ' : ''}opened by ${by}, which has opened ${opened.length}`);
     }
@@ -602,7 +693,7 @@ class Simulation {
     const spent = new Map<string, number>();
     for (const event of this.#recorded.values()) {
       for (const of of event.admittedOn) {
-        spent.set(windowKey(of), (spent.get(windowKey(of)) ?? 0) + event.cost);
+        spent.set(windowKey(of), (spent.get(windowKey(of)) ?? 0) + amountIn(of, event.cost));
       }
     }
     for (const bucket of buckets) {
@@ -611,6 +702,12 @@ class Simulation {
       const expected = spent.get(windowKey({ policy, window: Number(window), customer })) ?? 0;
       if (isCurrent && bucket.spent !== expected) {
         this.#fail(`${bucket.key} has ${bucket.spent} spent; its events add up to ${expected}`);
+      }
+      const billed = this.#bill.chargedTo({ policy, window: Number(window), customer });
+      // In balanced mode, what a crash left open may have cost more than its reservation.
+      const isComplete = this.#options.mode === 'hard' && this.#abandoned.size === 0;
+      if (isCurrent && isComplete && bucket.spent < billed) {
+        this.#fail(`${bucket.key} has ${bucket.spent} spent, less than the bill of ${billed}`);
       }
       if (bucket.leased > left && this.#abandoned.size === 0) {
         this.#fail(`${bucket.key} still has ${bucket.leased} leased`);

@@ -34,6 +34,11 @@ export class VendorBill {
     this.#charged.set(key, (this.#charged.get(key) ?? 0) + cost);
   }
 
+  /** What the vendor charges for a counter's window. */
+  chargedTo(of: Parameters<typeof windowKey>[0]): number {
+    return this.#charged.get(windowKey(of)) ?? 0;
+  }
+
   /** Notes by how much a lease's requests now in flight exceed their reservations. */
   noteOverage(of: Counter, holder: Holder, overage: number): void {
     const lease = leaseKey(of, holder);

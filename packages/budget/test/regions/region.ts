@@ -78,7 +78,7 @@ export class Region {
   }
 
   #startLedger(): void {
-    this.#ledger.start({ P: 0, A: 0, B: 0, M: 0, C: 0 });
+    this.#ledger.start({ P: 0, A: 0, B: 0, M: 0, T: 0, C: 0, R: 0, F: 0 });
     for (const proxy of this.proxies) this.#ledger.register(proxy.holder, undefined);
   }
 

@@ -1,5 +1,11 @@
 import { seededRandom } from '@weighbridge/domain';
-import { counter, type Holder, POLICIES, type SimulatedEvent } from '../../src/model/leaseLedger.ts';
+import {
+  type Amounts,
+  counter,
+  type Holder,
+  POLICIES,
+  type SimulatedEvent,
+} from '../../src/model/leaseLedger.ts';
 import { referenceLedger } from '../../src/model/referenceLedger.ts';
 import {
   headroom,
@@ -87,7 +93,7 @@ class TwoLevels {
   }
 
   async run(): Promise<void> {
-    await this.#home.start({ ...this.#limits, B: 0, M: 0, C: 0 });
+    await this.#home.start({ ...this.#limits, B: 0, M: 0, T: 0, C: 0, R: 0, F: 0 });
     for (const region of this.#regions) await this.#home.register(region.holder, undefined);
     for (this.#step = 1; this.#step <= this.#options.steps; this.#step++) {
       const region = this.#pick(this.#regions);
@@ -131,7 +137,7 @@ class TwoLevels {
     if (due.length > 0) this.#proxyAsks(region, proxy, due, reserve);
     if (short.length > 0) return;
     for (const account of accounts) account.reserved += reserve;
-    const request = { id: ++this.#ids, reserve, cost, admittedStep: this.#step };
+    const request = { id: ++this.#ids, reserve: money(reserve), cost: money(cost), admittedStep: this.#step };
     const asked = { policy: 'A', customer: 'unknown' } as const;
     proxy.inFlight.push({ ...request, asked, model: 'other', admittedOn: chain, chargedTo: chain });
     for (const of of chain) {
@@ -163,13 +169,13 @@ class TwoLevels {
     if (!request) return;
     for (const of of request.admittedOn) {
       const account = proxy.account(of);
-      account.reserved -= request.reserve;
-      account.spent += request.cost;
+      account.reserved -= request.reserve.money;
+      account.spent += request.cost.money;
     }
     this.#write(region, proxy, request, request.cost);
   }
 
-  #write(region: Region, proxy: SimulatedProxy, request: InFlight, cost: number): void {
+  #write(region: Region, proxy: SimulatedProxy, request: InFlight, cost: Amounts): void {
     const { id, reserve, admittedOn, admittedStep } = request;
     const event = {
       id,
@@ -367,7 +373,7 @@ class TwoLevels {
     for (const { key, spent } of buckets) {
       let expected = 0;
       for (const event of this.#recorded.values())
-        if (event.admittedOn.some((of) => of.key === key)) expected += event.cost;
+        if (event.admittedOn.some((of) => of.key === key)) expected += event.cost.money;
       if (spent !== expected) this.#fail(`${key} has ${spent} spent; its events add up to ${expected}`);
     }
   }
@@ -387,6 +393,11 @@ class TwoLevels {
   #pick<T>(items: readonly T[]): T {
     return items[Math.floor(this.#random() * items.length)] as T;
   }
+}
+
+/** Policies of regions limit no more than money. */
+function money(amount: number): Amounts {
+  return { money: amount, requests: 1, tokens: 0 };
 }
 
 function id({ proxy, epoch }: Holder): string {

@@ -1,11 +1,11 @@
 import { type BucketRef, windowStartOf } from '@weighbridge/budget';
 import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { CompiledQuery } from 'kysely';
+import { amountIn, type CountedAmounts } from './amountIn.ts';
 import { boundedSumText } from './boundedSum.ts';
 
 /** An amount, and the buckets that it adds to, by key. */
-export interface CountedAmount {
-  readonly row: { readonly cost_nano_usd: bigint };
+export interface CountedAmount extends CountedAmounts {
   readonly counters: ReadonlyMap<string, BucketRef>;
 }
 
@@ -18,12 +18,17 @@ const UPSERT = `
 /** Adds amounts to their buckets. Locks the buckets in the order of their keys under `COLLATE "C"`. */
 export async function addToBuckets(tx: Tx, counted: readonly CountedAmount[]): Promise<void> {
   const byCounters = new Map<CountedAmount['counters'], bigint>();
-  for (const { row, counters } of counted) {
-    byCounters.set(counters, (byCounters.get(counters) ?? 0n) + row.cost_nano_usd);
-  }
   const sums = new Map<string, { readonly bucket: BucketRef; readonly nano: bigint }>();
+  const add = (key: string, bucket: BucketRef, nano: bigint) => {
+    sums.set(key, { bucket, nano: (sums.get(key)?.nano ?? 0n) + nano });
+  };
+  for (const event of counted) {
+    const { row, counters } = event;
+    if (!event.counts) byCounters.set(counters, (byCounters.get(counters) ?? 0n) + row.cost_nano_usd);
+    else for (const [key, bucket] of counters) add(key, bucket, amountIn(bucket, event));
+  }
   for (const [counters, nano] of byCounters) {
-    for (const [key, bucket] of counters) sums.set(key, { bucket, nano: (sums.get(key)?.nano ?? 0n) + nano });
+    for (const [key, bucket] of counters) add(key, bucket, nano);
   }
   if (sums.size === 0) return;
   const rows = [...sums]

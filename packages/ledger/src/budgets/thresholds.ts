@@ -1,9 +1,9 @@
-import { definedBy } from '@weighbridge/budget';
+import { type CountUnit, definedBy, unitOf } from '@weighbridge/budget';
 import { arrayLiteral, type Database, type Tx } from '@weighbridge/database';
-import { microFromNano, type NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { definitionOf } from '../buckets/definitionOf.ts';
 import { limitAt } from '../buckets/overrides.ts';
+import { amountFields } from '../webhookEvents/amountFields.ts';
 import { counterOf } from '../webhookEvents/counterOf.ts';
 import { recordWebhookEvents } from '../webhookEvents/webhookEvents.ts';
 import { currentWindows } from './currentWindows.ts';
@@ -13,11 +13,13 @@ export interface ThresholdReached {
   readonly policyId: string;
   /** The further limit of the policy; undefined: the policy's own. */
   readonly limitId: string | undefined;
+  /** What its amounts are of; undefined: nano-USD. */
+  readonly unit: CountUnit | undefined;
   readonly subject: string;
   readonly windowStart: Date;
   readonly percent: number;
-  readonly limitNanoUsd: NanoUsd;
-  readonly spentNanoUsd: NanoUsd;
+  readonly limit: bigint;
+  readonly spent: bigint;
 }
 
 /**
@@ -73,8 +75,11 @@ export async function recordThresholds(
       SELECT ${now}, 'metering', 'policy.threshold_reached', split_part(policy_id, '.', 1), jsonb_strip_nulls(jsonb_build_object(
         'limit_id', nullif(split_part(policy_id, '.', 2), ''), 'percent', percent, 'subject', subject,
         'window_start', to_char(window_start AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-        'spent_micro_usd', (spent_nano_usd + 500) / 1000, 'limit_micro_usd', limit_nano_usd / 1000))
-      FROM reached WHERE ${isRecorded}
+        'spent_micro_usd', CASE unit WHEN '' THEN (spent_nano_usd + 500) / 1000 END,
+        'limit_micro_usd', CASE unit WHEN '' THEN limit_nano_usd / 1000 END,
+        'unit', nullif(unit, ''),
+        'spent', CASE WHEN unit <> '' THEN spent_nano_usd END, 'limit', CASE WHEN unit <> '' THEN limit_nano_usd END))
+      FROM reached CROSS JOIN LATERAL split_part(policy_id, '.', 3) AS unit WHERE ${isRecorded}
     )
     SELECT bucket_key, policy_id, subject, window_start, percent, limit_nano_usd, spent_nano_usd
     FROM reached WHERE ${isRecorded}
@@ -85,8 +90,10 @@ export async function recordThresholds(
     data: {
       ...counterOf(row.policy_id, row.subject, row.window_start),
       percent: row.percent,
-      limit_micro_usd: microFromNano(row.limit_nano_usd),
-      spent_micro_usd: microFromNano(row.spent_nano_usd),
+      ...amountFields(unitOf({ policyId: row.policy_id }), {
+        limit: row.limit_nano_usd,
+        spent: row.spent_nano_usd,
+      }),
     },
   }));
   await recordWebhookEvents(tx, events, now);
@@ -95,8 +102,8 @@ export async function recordThresholds(
     subject: row.subject,
     windowStart: row.window_start,
     percent: row.percent,
-    limitNanoUsd: row.limit_nano_usd,
-    spentNanoUsd: row.spent_nano_usd,
+    limit: row.limit_nano_usd,
+    spent: row.spent_nano_usd,
   }));
 }
 

@@ -1,3 +1,4 @@
+import type { Counts } from '@weighbridge/budget';
 import { MEDIA_CLASSES, type MediaClass, TOKEN_FIELDS } from '@weighbridge/domain';
 import type { TokenUsageFields, UsageEventFields } from '@weighbridge/usage';
 import { atMost } from './validation.ts';
@@ -20,6 +21,8 @@ export interface BillingDetails extends MediaTokens {
   readonly dropped: readonly string[];
   /** The models that its request passed over, each with the further limit that had no headroom for it. */
   readonly skipped: readonly string[];
+  /** What the row counts in limits of requests and of tokens; undefined if it is in none. */
+  readonly counts: Counts | undefined;
 }
 
 /** The column: only what is not as for text at the list price. */
@@ -33,6 +36,7 @@ type DetailsColumn = Partial<
     readonly priced_model: string;
     readonly dropped: readonly string[];
     readonly skipped: readonly string[];
+    readonly counts: { readonly requests: number; readonly tokens: number };
   }
 >;
 
@@ -41,13 +45,25 @@ const MAX_ENTRIES = 64;
 const MAX_TEXT = 1_024;
 
 /** The details of an event as JSON; null if it has none, as most. Throws if they are larger than any that a proxy writes. */
-export function detailsColumn(usage: TokenUsageFields, details: UsageEventFields['details']): string | null {
+export function detailsColumn(
+  usage: TokenUsageFields,
+  details: UsageEventFields['details'],
+  counts?: Counts,
+): string | null {
   const tokens: Record<string, number> = {};
   for (const media of MEDIA_CLASSES) if (usage[media] > 0) tokens[TOKEN_FIELDS[media]] = usage[media];
-  if (!details && Object.keys(tokens).length === 0) return null;
-  const column = { ...tokens, ...(details && texts(details)) };
+  if (!details && !counts && Object.keys(tokens).length === 0) return null;
+  const column = {
+    ...tokens,
+    ...(details && texts(details)),
+    ...(counts && { counts: countsColumn(counts) }),
+  };
   const set = Object.entries(column).filter(([, value]) => value !== 0 && value !== '' && !isEmpty(value));
   return set.length === 0 ? null : JSON.stringify(Object.fromEntries(set));
+}
+
+function countsColumn({ requests, tokens }: Counts) {
+  return { requests: Number(requests), tokens: Number(tokens) };
 }
 
 function texts(details: NonNullable<UsageEventFields['details']>): DetailsColumn {
@@ -78,6 +94,11 @@ function isEmpty(value: unknown): boolean {
   return typeof value === 'object' && value !== null && Object.keys(value).length === 0;
 }
 
+/** Details with what a row counts in limits of requests and of tokens. */
+export function withCounts(details: string | null, counts: Counts): string {
+  return JSON.stringify({ ...JSON.parse(details ?? '{}'), counts: countsColumn(counts) });
+}
+
 /** The details of a row. */
 export function detailsOf({ details }: { readonly details: unknown }): BillingDetails {
   const column = (details ?? {}) as DetailsColumn;
@@ -91,6 +112,10 @@ export function detailsOf({ details }: { readonly details: unknown }): BillingDe
     pricedModel: column.priced_model ?? '',
     dropped: column.dropped ?? [],
     skipped: column.skipped ?? [],
+    counts: column.counts && {
+      requests: BigInt(column.counts.requests),
+      tokens: BigInt(column.counts.tokens),
+    },
   };
 }
 

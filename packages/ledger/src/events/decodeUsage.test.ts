@@ -67,6 +67,8 @@ const EVERY_FIELD = {
   priceSource: PriceSource.CATALOG,
   cacheHit: true,
   details: { serviceTier: 'priority' },
+  reservedCounts: { requests: 1, tokens: 30n },
+  counts: { requests: 1, tokens: 20n },
 };
 /** Other fields of the nested messages. */
 const OTHER_VALUES = {
@@ -94,6 +96,8 @@ const OTHER_VALUES = {
   attempt: 2,
   modelAttempt: 2,
   details: { serviceTier: 'flex', toolUses: { web_search: 1 } },
+  reservedCounts: { requests: 2 },
+  counts: { tokens: 9n },
 };
 
 /** The bytes of each field of an encoding, by its number, in their order. */
@@ -127,6 +131,16 @@ describe('an event decoded in place', () => {
       { numRuns: 400 },
     );
     expect(read).toBeGreaterThan(80);
+  });
+
+  it('may name the buckets of all policies and limits in the longest chain', () => {
+    const [bucket] = OTHER_VALUES.buckets;
+    const named = (count: number) =>
+      encodedEvent({
+        buckets: Array.from({ length: count }, (_, n) => ({ ...bucket, subject: `user:${n}` })),
+      });
+    const isTaken = (count: number) => 'row' in decodeByLibrary(named(count), origin, ids);
+    expect([isTaken(8 * 51), isTaken(1_025)]).toEqual([true, false]);
   });
 
   it('has no repeated field but its buckets: merging is left to the library', () => {

@@ -4,7 +4,8 @@ import { workloadTypeKey } from '@weighbridge/domain';
 import type { LedgerEvent, WorkloadType } from './usage.ts';
 import { atMost, checkedId, checkedTime, checkText, MAX_INTEGER } from './validation.ts';
 
-const MAX_BUCKETS = 64;
+/** Eight policies in a chain, each with its own limit and 50 amounts of further ones, and as much room again. */
+const MAX_BUCKETS = 1_024;
 const SHA256_BYTES = 32;
 
 /** Who pays for an event, and for which model. It is the same in all events of a key, model and window. */

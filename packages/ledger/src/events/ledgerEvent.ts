@@ -1,3 +1,4 @@
+import type { Counts } from '@weighbridge/budget';
 import { Outcome, PriceSource } from '@weighbridge/contracts';
 import {
   MAX_CLASS_TOKENS,
@@ -36,9 +37,11 @@ export function ledgerEvent(
   checkTokens(event.usage);
   const { input, cacheRead, cacheWrite, cacheWrite1h, output } = event.usage;
   const { inputAudio, inputImage, cacheReadAudio, outputAudio, outputImage } = event.usage;
+  const counts = checkedCounts(event);
   const media = inputAudio + inputImage + cacheReadAudio + outputAudio + outputImage;
   return {
     buckets: payer.buckets,
+    counts,
     workloadType,
     payload,
     row: {
@@ -60,7 +63,8 @@ export function ledgerEvent(
       cache_write_1h_tokens: cacheWrite1h,
       output_tokens: output + outputAudio + outputImage,
       // Most events have neither.
-      details: event.details || media > 0 ? detailsColumn(event.usage, event.details) : null,
+      details:
+        event.details || counts || media > 0 ? detailsColumn(event.usage, event.details, counts) : null,
       cost_nano_usd: event.costNanoUsd,
       price_version: atMost(MAX_INTEGER, 'price_version', event.priceVersion),
       price_source: event.priceSource === PriceSource.CONNECTOR ? 'connector' : 'catalog',
@@ -81,6 +85,17 @@ export function ledgerEvent(
       shard: origin?.shard ?? null,
       n: origin?.n ?? null,
     },
+  };
+}
+
+/** What is reserved counts if no end says what was used. */
+function checkedCounts({ counts, reservedCounts }: UsageEventFields): Counts | undefined {
+  const given = counts ?? reservedCounts;
+  if (!given) return undefined;
+  if (given.tokens > MAX_TOKENS) throw new Error(`the counted tokens exceed ${MAX_TOKENS}`);
+  return {
+    requests: BigInt(atMost(MAX_SMALLINT, 'the counted requests', given.requests)),
+    tokens: given.tokens,
   };
 }
 

@@ -1,4 +1,4 @@
-import type { BucketRef } from '@weighbridge/budget';
+import type { BucketRef, Counts } from '@weighbridge/budget';
 import type { UsageEvents } from '@weighbridge/database';
 import type { Insertable } from 'kysely';
 
@@ -20,6 +20,8 @@ export interface LedgerEvent {
   };
   /** The buckets that it was admitted on, the governing policy's first. */
   readonly buckets: readonly BucketRef[];
+  /** What it counts in buckets of requests and of tokens; undefined if it was admitted on none. */
+  readonly counts?: Counts | undefined;
   /** Undefined if the caller named none. */
   readonly workloadType?: WorkloadType | undefined;
   /** As its proxy sent it, for the quarantine; undefined if no proxy did. */

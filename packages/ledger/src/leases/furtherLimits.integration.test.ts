@@ -1,21 +1,27 @@
 import {
   type BucketRef,
   bucketKey,
+  type CountUnit,
   furtherLimitId,
   OTHERS_SUBJECT,
   POLICY_SUBJECT,
   UNKNOWN_SUBJECT,
   valueSubject,
 } from '@weighbridge/budget';
+import { sql } from 'kysely';
 import { describe, expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
 import { eventsOnly, useLedger } from '../../test/ledger.ts';
 import { insertPolicy } from '../../test/policies.ts';
+import { type EventFields, encodedEvent } from '../../test/usageEvents.ts';
 import { setBucketLimits } from '../budgets/setBucketLimits.ts';
+import { decodeEvent } from '../events/decodeUsage.ts';
+import { readIdRange } from '../maintenance/partitions.ts';
 import { pruneOpenedCounters } from '../maintenance/pruneOpenedCounters.ts';
 import { rebuildBuckets } from '../maintenance/rebuild.ts';
 import { registerProducer } from '../producers/producers.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
+import { type Correction, recordCorrection } from '../requests/corrections.ts';
 import { answerLeaseCalls } from './answerLeaseCalls.ts';
 
 const ledger = useLedger();
@@ -202,4 +208,120 @@ it('how many counters keys opened is forgotten once their window is long over, b
     .orderBy('key_id')
     .execute();
   expect(left.map(({ key_id }) => key_id)).toEqual(['key_endless', 'key_recent']);
+});
+
+describe('the amounts of a limit in requests and tokens', () => {
+  const COUNTED = { ...LIMIT, limit_requests: 3, limit_tokens: 1_000 };
+
+  async function counted(fields: Partial<typeof COUNTED> = {}) {
+    const bucketOf = await limited({ ...COUNTED, ...fields });
+    const of = (unit: CountUnit) => {
+      const bucket = bucketOf(user('ann'));
+      return { ...bucket, policyId: `${bucket.policyId}.${unit}` };
+    };
+    return { money: bucketOf(user('ann')), requests: of('requests'), tokens: of('tokens') };
+  }
+
+  const figures = async (bucket: BucketRef) =>
+    await ledger.db
+      .selectFrom('spend_buckets')
+      .select(['spent_nano_usd', 'leased_nano_usd'])
+      .where('bucket_key', '=', bucketKey(bucket))
+      .executeTakeFirst();
+
+  /** An attempt of 7 nano-USD as its proxy sends it. */
+  async function spend(by: Holder, buckets: readonly BucketRef[], fields: EventFields) {
+    const at = BigInt(now.getTime());
+    const eventId = ledgerEvent(++nextId, { cost: 7n, admittedAt: now }).row.event_id;
+    const payload = encodedEvent({
+      eventId,
+      buckets: [...buckets],
+      admittedAtMs: at,
+      settledAtMs: at,
+      ...fields,
+    });
+    const origin = { ...by, shard: 0, n: BigInt(nextId) };
+    const { events, refused } = decodeEvent(payload, origin, await readIdRange(ledger.db));
+    expect(refused).toEqual([]);
+    await recordUsage(ledger.db, eventsOnly(events), now);
+    return eventId;
+  }
+
+  it('are leased, spent and settled in what they count, and their sums are those of the rows', async () => {
+    const [by, { money, requests, tokens }] = [await holder(), await counted()];
+    const main = { ...money, policyId: money.policyId.split('.')[0] ?? '', subject: POLICY_SUBJECT };
+    for (const [bucket, most] of [
+      [money, 100n],
+      [requests, 3n],
+      [tokens, 1_000n],
+    ] as const) {
+      expect(await ask(by, bucket, most + 1n)).toMatchObject({ outcome: 'exhausted', limitNanoUsd: most });
+      expect(await ask(by, bucket, most)).toMatchObject({ outcome: 'granted' });
+    }
+    const all = [main, money, requests, tokens];
+    const reservedCounts = { requests: 1, tokens: 300n };
+    // The end says what was used; without one, what was reserved counts; an error counts nothing.
+    await spend(by, all, { reservedCounts, counts: { requests: 1, tokens: 120n } });
+    await spend(by, all, { reservedCounts });
+    await spend(by, all, { reservedCounts, counts: {}, costNanoUsd: 0n });
+    expect(await figures(money)).toEqual({ spent_nano_usd: 14n, leased_nano_usd: 86n });
+    expect(await figures(requests)).toEqual({ spent_nano_usd: 2n, leased_nano_usd: 1n });
+    expect(await figures(tokens)).toEqual({ spent_nano_usd: 420n, leased_nano_usd: 580n });
+    expect(await rebuildBuckets(ledger.db, { apply: false })).toMatchObject({ differingBuckets: 0 });
+    await sql`UPDATE spend_buckets SET spent_nano_usd = 5 WHERE bucket_key = ${bucketKey(tokens)}`.execute(
+      ledger.db,
+    );
+    await rebuildBuckets(ledger.db, { apply: true });
+    expect(await figures(tokens)).toMatchObject({ spent_nano_usd: 420n });
+  });
+
+  it('are corrected by tokens, and by no money', async () => {
+    const [by, { money, requests, tokens }] = [await holder(), await counted()];
+    const eventId = await spend(by, [money, requests, tokens], { counts: { requests: 1, tokens: 500n } });
+    const correct = (correctionId: string, more: Partial<Correction>) =>
+      ledger.db.transaction().execute((tx) =>
+        recordCorrection(tx, {
+          ...{ correctionId, requestId: 'req_1', eventId, amountNanoUsd: 0n, reason: 'x', now },
+          ...more,
+        }),
+      );
+    await correct(ledgerEvent(++nextId, { cost: 1n, admittedAt: now }).row.event_id, { amountNanoUsd: 9n });
+    await correct(ledgerEvent(++nextId, { cost: 1n, admittedAt: now }).row.event_id, { tokens: -100n });
+    expect([await figures(money), await figures(requests), await figures(tokens)]).toMatchObject([
+      { spent_nano_usd: 16n },
+      { spent_nano_usd: 1n },
+      { spent_nano_usd: 400n },
+    ]);
+    expect(await rebuildBuckets(ledger.db, { apply: false })).toMatchObject({ differingBuckets: 0 });
+  });
+
+  it('announce thresholds and exhaustion in what they count', async () => {
+    await sql`
+      INSERT INTO webhooks (id, name, url, format, events, secret_sealed, secret_kek_id, created_at, updated_at)
+      VALUES ('whk_1', 'all', 'https://x.test', 'json', '{}', '', '', now(), now())`.execute(ledger.db);
+    const [by, { requests, tokens }] = [await holder(), await counted()];
+    await spend(by, [requests, tokens], { counts: { requests: 1, tokens: 600n } });
+    expect(await ask(by, tokens, 401n)).toMatchObject({ outcome: 'exhausted' });
+    const { rows } = await sql<{ type: string; data: Record<string, unknown> }>`
+      SELECT type, data FROM webhook_events WHERE data ->> 'policy_id' = ${tokens.policyId.split('.')[0]}
+      ORDER BY type`.execute(ledger.db);
+    expect(rows).toMatchObject([
+      {
+        type: 'budget.exhausted',
+        data: { limit_id: 'lim_1', value: 'ann', limit_tokens: 1_000, spent_tokens: 600 },
+      },
+      { type: 'budget.threshold', data: { percent: 50, limit_tokens: 1_000, spent_tokens: 600 } },
+    ]);
+    for (const { data } of rows) expect(data).not.toHaveProperty('limit_micro_usd');
+    await sql`DELETE FROM webhooks`.execute(ledger.db);
+  });
+
+  it('that a limit does not have are no counters', async () => {
+    const by = await holder();
+    const bucketOf = await limited();
+    for (const unit of ['requests', 'tokens', 'other']) {
+      const bucket = { ...bucketOf(user('ann')), policyId: `${bucketOf('').policyId}.${unit}` };
+      expect(await ask(by, bucket, 1n)).toMatchObject({ outcome: 'replaced' });
+    }
+  });
 });

@@ -1,10 +1,11 @@
 import { type BucketRef, type BucketState, bucketKey, type LeaseFigures } from '@weighbridge/budget';
 import { arrayLiteral, type Tx } from '@weighbridge/database';
-import { type NanoUsd, type WindowKind, windowAt } from '@weighbridge/domain';
+import { type LimitWindow, type NanoUsd, windowAt, windowFrom } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { definitionOf } from '../buckets/definitionOf.ts';
 import { limitAt } from '../buckets/overrides.ts';
 import { appendedTo } from './appendedTo.ts';
+import { newestStart } from './firstUseWindows.ts';
 import { leaseOf } from './leaseOf.ts';
 
 /** A row of `spend_buckets` as it was read. */
@@ -52,7 +53,10 @@ export interface ReadCalls {
 interface CallRow extends Record<keyof LeaseFigures, unknown> {
   readonly bucket_key: string;
   readonly counter_version: number | null;
-  readonly window_kind: WindowKind;
+  readonly window_kind: LimitWindow['window_kind'];
+  readonly window_every: string | null;
+  /** When the newest window opened, of a limit whose windows open on first use. */
+  readonly started_at: Date | null;
   readonly timezone: string;
   readonly limit_nano_usd: NanoUsd | null;
   readonly max_counters: number | null;
@@ -92,7 +96,8 @@ export async function readLeaseCalls(
   // Each row is looked up by its key: a join may read a table.
   const { rows } = await sql<CallRow>`
     SELECT wanted.bucket_key,
-      policies.counter_version, policies.window_kind, policies.timezone, policies.max_counters,
+      policies.counter_version, policies.window_kind, policies.window_every, policies.timezone, policies.max_counters,
+      newest.started_at,
       ${limitAt(sql.ref('wanted.subject'), now)} AS limit_nano_usd,
       bucket.version AS bucket_version, bucket.limit_nano_usd AS bucket_limit,
       bucket.spent_nano_usd + appended.spent AS bucket_spent,
@@ -110,6 +115,11 @@ export async function readLeaseCalls(
                 ${arrayLiteral(calls.map(({ bucket }) => bucket.subject))}::text[])
       WITH ORDINALITY AS wanted (bucket_key, policy_id, subject, position)
     LEFT JOIN LATERAL (${definitionOf(sql.ref('wanted.policy_id'), sql.ref('wanted.subject'))}) AS policies ON true
+    LEFT JOIN LATERAL (${newestStart({
+      policyId: sql.ref('wanted.policy_id'),
+      version: sql.ref('policies.counter_version'),
+      subject: sql.ref('wanted.subject'),
+    })}) AS newest ON policies.window_every IS NOT NULL
     LEFT JOIN LATERAL (${bucketNamed('wanted.bucket_key')}) AS bucket ON true
     LEFT JOIN LATERAL (${ownLease}) AS lease ON true
     LEFT JOIN LATERAL (${bucketNamed('lease.also_bucket_key')}) AS newer ON true
@@ -161,9 +171,19 @@ function readCall(row: CallRow, bucket: BucketRef | undefined, now: Date): ReadC
 
 function currentLimit(row: CallRow, bucket: BucketRef, now: Date): CurrentLimit | undefined {
   if (row.counter_version !== bucket.counterVersion) return undefined;
+  if (row.window_kind === 'first_use') return firstUseLimit(row, bucket, now);
   const window = windowAt(row.window_kind, row.timezone, now);
   if (BigInt(window.start.getTime()) !== bucket.windowStartMs) return undefined;
   return { nanoUsd: row.limit_nano_usd, windowEnd: window.end, maxCounters: row.max_counters };
+}
+
+/** A window that opened on first use is current while it is the newest, and not over. */
+function firstUseLimit(row: CallRow, bucket: BucketRef, now: Date): CurrentLimit | undefined {
+  const { started_at: start, limit_nano_usd, max_counters } = row;
+  if (!start || BigInt(start.getTime()) !== bucket.windowStartMs) return undefined;
+  const { end } = windowFrom(row, start);
+  if (end && end <= now) return undefined;
+  return { nanoUsd: limit_nano_usd, windowEnd: end, maxCounters: max_counters };
 }
 
 /** Locks the buckets that exist until the transaction ends, in the order that every writer uses. */

@@ -1,8 +1,8 @@
-import { type BucketState, bucketOfKey, windowStartOf } from '@weighbridge/budget';
+import { type BucketState, bucketOfKey, unitOf, windowStartOf } from '@weighbridge/budget';
 import { arrayLiteral, type Database } from '@weighbridge/database';
-import { microFromNano } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { definitionOf } from '../buckets/definitionOf.ts';
+import { amountFields } from '../webhookEvents/amountFields.ts';
 import { counterOf } from '../webhookEvents/counterOf.ts';
 import { recordWebhookEvents } from '../webhookEvents/webhookEvents.ts';
 
@@ -28,8 +28,7 @@ export async function recordExhausted(
     if (limit === null || !ids.has(policyId)) return [];
     const data = {
       ...counterOf(policyId, subject, windowStartOf(bucket)),
-      limit_micro_usd: microFromNano(limit),
-      spent_micro_usd: microFromNano(spent),
+      ...amountFields(unitOf(bucket), { limit, spent }),
     };
     return [{ type: 'budget.exhausted' as const, onceKey: key, data }];
   });

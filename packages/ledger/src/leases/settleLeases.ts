@@ -3,11 +3,12 @@ import { arrayLiteral, BIGINT, binaryArray, type Tx, UUID } from '@weighbridge/d
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { addToLeased } from '../buckets/addToLeased.ts';
+import { amountIn, type CountedAmounts } from '../buckets/amountIn.ts';
 import { boundedSum } from '../buckets/boundedSum.ts';
 import { lockedLeaseOf } from './leaseOf.ts';
 
 /** The parts of a new event that its leases need. */
-export interface NewEvent {
+export interface NewEvent extends CountedAmounts {
   readonly row: {
     /** The producer and epoch that spent it; corrections have none. */
     readonly producer_id?: string | null | undefined;
@@ -62,19 +63,21 @@ interface LeaseSum {
 function sumByLease(events: readonly NewEvent[]): LeaseSum[] {
   const byEpoch = new Map<string, Map<string, LeaseSum>>();
   // Most events of one payer share their buckets.
-  const keysOf = new Map<NewEvent['buckets'], readonly string[]>();
-  for (const { row, buckets } of events) {
+  const namedOf = new Map<NewEvent['buckets'], ReadonlyMap<string, BucketRef>>();
+  for (const event of events) {
+    const { row, buckets } = event;
     const { producer_id: producerId, epoch, cost_nano_usd: cost } = row;
-    if (!producerId || !epoch || cost === 0n) continue;
+    if (!producerId || !epoch || (cost === 0n && !event.counts)) continue;
     const name = `${producerId}/${epoch}`;
     const sums = byEpoch.get(name) ?? new Map<string, LeaseSum>();
     byEpoch.set(name, sums);
-    const keys = keysOf.get(buckets) ?? [...new Set(buckets.map(bucketKey))];
-    keysOf.set(buckets, keys);
-    for (const key of keys) {
+    const named = namedOf.get(buckets) ?? new Map(buckets.map((bucket) => [bucketKey(bucket), bucket]));
+    namedOf.set(buckets, named);
+    for (const [key, bucket] of named) {
+      const amount = event.counts ? amountIn(bucket, event) : cost;
       const sum = sums.get(key);
-      if (sum) sum.cost += cost;
-      else sums.set(key, { key, producerId, epoch, cost });
+      if (sum) sum.cost += amount;
+      else if (amount !== 0n) sums.set(key, { key, producerId, epoch, cost: amount });
     }
   }
   return [...byEpoch.values()].flatMap((sums) => [...sums.values()]);

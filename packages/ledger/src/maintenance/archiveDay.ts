@@ -16,6 +16,7 @@ import {
 } from '@weighbridge/archive';
 import type { Database } from '@weighbridge/database';
 import { type RawBuilder, sql } from 'kysely';
+import { archivedAmount } from '../buckets/amountIn.ts';
 import { lockCounters } from '../buckets/lockCounters.ts';
 import { dropDay } from './dropDay.ts';
 import { earlierClock, readLedgerStart, setLockTimeout } from './partitions.ts';
@@ -165,8 +166,8 @@ async function* readCounters(archive: Archive, files: DayManifest['files']): Asy
   const sums = archive.stream(
     files,
     (relation) => duck`
-      SELECT bucket_key, sum(${cost})::VARCHAR AS cost
-      FROM (SELECT unnest(bucket_keys) AS bucket_key, ${cost} FROM ${relation}) AS counted
+      SELECT bucket_key, sum(${archivedAmount(cost)})::VARCHAR AS cost
+      FROM (SELECT unnest(bucket_keys) AS bucket_key, ${cost}, details FROM ${relation}) AS counted
       GROUP BY bucket_key ORDER BY bucket_key`,
     SUM_TIMEOUT_MS,
   );

@@ -1,5 +1,6 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { type RawBuilder, sql } from 'kysely';
+import { AMOUNT } from '../buckets/amountIn.ts';
 import { compareSums, type DayRange } from './compareSums.ts';
 import { withLedgerMaintenance } from './maintenanceLock.ts';
 import { earlierClock, readLedgerStart } from './partitions.ts';
@@ -167,7 +168,7 @@ function partsBeside(days: readonly TrustedDay[]): DayRange[] {
 
 function bucketsOf(part: DayRange): RawBuilder<unknown> {
   return sql`
-    SELECT bucket_key, cost_nano_usd AS nano
+    SELECT bucket_key, ${AMOUNT} AS nano
     FROM usage_events CROSS JOIN LATERAL unnest(bucket_keys) AS bucket_key
     WHERE ${isIn(part)}`;
 }

@@ -1,6 +1,7 @@
 import { type CounterSum, type DayManifest, digestSums } from '@weighbridge/archive';
 import { arrayLiteral, type Database, type Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
+import { AMOUNT } from '../buckets/amountIn.ts';
 import { mergeSpendWithin } from '../merging/mergeSpend.ts';
 import { forgetDaysBefore } from '../spend/changedDays.ts';
 import { lockLedgerMaintenance } from './maintenanceLock.ts';
@@ -31,7 +32,7 @@ export async function dropDay(db: Database, manifest: DayManifest, now: Date): P
     await sql`LOCK TABLE ${sql.table(monthOf(manifest.day))} IN SHARE ROW EXCLUSIVE MODE`.execute(tx);
     await sql`
       CREATE TEMPORARY TABLE dropped_sums ON COMMIT DROP AS
-      SELECT bucket_key, sum(cost_nano_usd) AS nano_usd
+      SELECT bucket_key, sum(${AMOUNT}) AS nano_usd
       FROM usage_events CROSS JOIN LATERAL unnest(bucket_keys) AS bucket_key
       WHERE ${ofDay}
       GROUP BY bucket_key`.execute(tx);

@@ -1,5 +1,6 @@
+import { definedBy } from '@weighbridge/budget';
 import { arrayLiteral, type Database, type Tx } from '@weighbridge/database';
-import { type WindowKind, windowAt } from '@weighbridge/domain';
+import { type LimitWindow, windowFrom } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { boundedSum } from '../buckets/boundedSum.ts';
 import { definitionOf } from '../buckets/definitionOf.ts';
@@ -49,14 +50,16 @@ interface BucketRow {
   readonly window_start: Date;
   /** Null: its policy is unknown. */
   readonly policy_version: number | null;
-  readonly window_kind: WindowKind;
+  readonly policy_id: string;
+  readonly window_kind: LimitWindow['window_kind'];
+  readonly window_every: string | null;
   readonly timezone: string;
 }
 
 async function readPage(db: Database, after: string, size: number): Promise<BucketRow[]> {
   const { rows } = await sql<BucketRow>`
     SELECT bucket.bucket_key, bucket.counter_version, bucket.window_start, policies.counter_version AS policy_version,
-      policies.window_kind, policies.timezone
+      bucket.policy_id, policies.window_kind, policies.window_every, policies.timezone
     FROM (SELECT * FROM spend_buckets WHERE bucket_key > ${after} ORDER BY bucket_key LIMIT ${size}) AS bucket
     LEFT JOIN LATERAL (${definitionOf(sql.ref('bucket.policy_id'), sql.ref('bucket.subject'))}) AS policies ON true
     ORDER BY bucket.bucket_key`.execute(db);
@@ -68,8 +71,13 @@ function endOf(row: BucketRow): Date | undefined {
   const { window_start: start } = row;
   if (start.getTime() === 0) return undefined;
   return row.counter_version === row.policy_version
-    ? (windowAt(row.window_kind, row.timezone, start).end ?? undefined)
-    : new Date(start.getTime() + LONGEST_WINDOW_MS);
+    ? (windowFrom(row, start).end ?? undefined)
+    : new Date(start.getTime() + longestWindowMs(row));
+}
+
+/** Those of further limits that open on first use have up to 90 days. */
+function longestWindowMs({ policy_id }: BucketRow): number {
+  return definedBy({ policyId: policy_id }).limitId === undefined ? LONGEST_WINDOW_MS : 91 * 86_400_000;
 }
 
 /** Returns whether the page has more leases to delete than one transaction may. */

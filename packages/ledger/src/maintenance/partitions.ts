@@ -1,5 +1,6 @@
 import type { Database, Tx } from '@weighbridge/database';
 import { type RawBuilder, sql } from 'kysely';
+import { AMOUNT } from '../buckets/amountIn.ts';
 import { boundedSum } from '../buckets/boundedSum.ts';
 import type { IdRange } from '../events/usage.ts';
 import { mergeSpendWithin } from '../merging/mergeSpend.ts';
@@ -140,7 +141,7 @@ async function dropPartition(db: Database, { name, month, end }: Partition): Pro
     await sql`LOCK TABLE ${sql.table(name)} IN SHARE MODE`.execute(tx);
     await sql`
       CREATE TEMPORARY TABLE dropped_sums ON COMMIT DROP AS
-      SELECT bucket_key, ${boundedSum(sql`sum(cost_nano_usd)`)} AS nano_usd
+      SELECT bucket_key, ${boundedSum(sql`sum(${AMOUNT})`)} AS nano_usd
       FROM ${sql.table(name)}, unnest(bucket_keys) AS bucket_key
       GROUP BY bucket_key`.execute(tx);
     // Before any bucket: a writer of the ledger holds a lock on this table while it waits for buckets.

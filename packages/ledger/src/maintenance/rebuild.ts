@@ -1,6 +1,7 @@
 import type { Database, Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { type RawBuilder, sql } from 'kysely';
+import { AMOUNT } from '../buckets/amountIn.ts';
 import { boundedSum } from '../buckets/boundedSum.ts';
 import { limitPause } from '../buckets/limitPause.ts';
 import { applyPart, differingParts } from './applySums.ts';
@@ -92,7 +93,7 @@ async function limitTime(tx: Tx): Promise<void> {
 
 /** What all rows of the ledger count in each bucket. */
 const COUNTED = sql`
-  SELECT bucket_key, sum(cost_nano_usd) AS counted
+  SELECT bucket_key, sum(${AMOUNT}) AS counted
   FROM usage_events CROSS JOIN LATERAL unnest(bucket_keys) AS bucket_key
   GROUP BY bucket_key`;
 

@@ -7,6 +7,7 @@ import {
 } from '@weighbridge/budget';
 import { arrayLiteral, BIGINT, binaryArray, type Tx, UUID } from '@weighbridge/database';
 import { sql } from 'kysely';
+import { amountIn } from '../buckets/amountIn.ts';
 import type { CountedEvent } from './insertEvents.ts';
 
 /** New events, by how their buckets learn of them. */
@@ -39,8 +40,9 @@ export function takeSharedApart(
     ways.set(event.counters, ofCounters);
     const way = ofCounters.get(event.buckets) ?? wayOf(event, isReplaced);
     ofCounters.set(event.buckets, way);
-    if (way.shared.length === 0) return event;
-    for (const key of way.shared) add(shared, { key, producerId, epoch }, event.row);
+    if (way.shared.size === 0) return event;
+    for (const [key, bucket] of way.shared)
+      add(shared, { key, producerId, epoch }, amountIn(bucket, event), event.row.settled_at);
     return { ...event, buckets: way.buckets, counters: way.counters };
   });
   return { own, shared: [...shared.values()] };
@@ -48,7 +50,7 @@ export function takeSharedApart(
 
 /** Most events of one payer share it. */
 interface Way {
-  readonly shared: readonly string[];
+  readonly shared: ReadonlyMap<string, BucketRef>;
   readonly buckets: readonly BucketRef[];
   readonly counters: CountedEvent['counters'];
 }
@@ -59,9 +61,9 @@ const SHARED_SUBJECTS: ReadonlySet<string> = new Set([POLICY_SUBJECT, UNKNOWN_SU
 function wayOf({ buckets, counters }: CountedEvent, isReplaced: (bucket: BucketRef) => boolean): Way {
   // What a replaced counter had appended is merged, and nothing is appended to it any more.
   const isAppended = (bucket: BucketRef) => SHARED_SUBJECTS.has(bucket.subject) && !isReplaced(bucket);
-  const shared = new Set(buckets.filter(isAppended).map(bucketKey));
+  const shared = new Map(buckets.filter(isAppended).map((bucket) => [bucketKey(bucket), bucket]));
   return {
-    shared: [...shared],
+    shared,
     buckets: buckets.filter((bucket) => !isAppended(bucket)),
     counters: new Map([...counters].filter(([key]) => !shared.has(key))),
   };
@@ -70,15 +72,16 @@ function wayOf({ buckets, counters }: CountedEvent, isReplaced: (bucket: BucketR
 function add(
   sums: Map<string, SharedSpend>,
   { key, producerId, epoch }: Pick<SharedSpend, 'key' | 'producerId' | 'epoch'>,
-  { cost_nano_usd: cost, settled_at: settledAt }: CountedEvent['row'],
+  amount: bigint,
+  settledAt: Date,
 ): void {
   const name = `${producerId}/${epoch}/${key}`;
   const sum = sums.get(name);
   if (!sum) {
-    sums.set(name, { key, producerId, epoch, nanoUsd: cost, settledFrom: settledAt });
+    sums.set(name, { key, producerId, epoch, nanoUsd: amount, settledFrom: settledAt });
     return;
   }
-  sum.nanoUsd += cost;
+  sum.nanoUsd += amount;
   if (settledAt < sum.settledFrom) sum.settledFrom = settledAt;
 }
 

@@ -120,18 +120,18 @@ async function withCounters(
     { principalId: string; counters: CountedEvent['counters'] }
   >();
   const counted = events.map((event) => {
-    const { row, buckets, workloadType } = event;
+    const { row, buckets, workloadType, counts } = event;
     const followed = newer.of.get(event);
     if (followed) {
       const counters = countersNamed([...buckets, ...followed], row.principal_id);
-      return { row, buckets, workloadType, counters };
+      return { row, buckets, workloadType, counts, counters };
     }
     let payer = ofPayer.get(buckets);
     if (payer?.principalId !== row.principal_id) {
       payer = { principalId: row.principal_id, counters: countersNamed(buckets, row.principal_id) };
       ofPayer.set(buckets, payer);
     }
-    return { row, buckets, workloadType, counters: payer.counters };
+    return { row, buckets, workloadType, counts, counters: payer.counters };
   });
   return { events: counted, isReplaced: newer.isReplaced };
 }

@@ -1,4 +1,5 @@
 import { fromBinary } from '@bufbuild/protobuf';
+import { REFUSING_LIMITS } from '@weighbridge/budget';
 import { isSigningProducer, type RefusedRequest, RefusedRequestSchema } from '@weighbridge/contracts';
 import { batchProof, readUsageBatch } from '@weighbridge/usage';
 import { attributionOf } from '../events/eventParts.ts';
@@ -8,12 +9,7 @@ import type { RefusalBatch, RefusalRow, RefusingCounter } from './refusal.ts';
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
 const MAX_ROWS = 1_000;
 const MAX_CODES = 64;
-const LIMITS: ReadonlySet<string> = new Set([
-  'budget',
-  'requests_per_minute',
-  'tokens_per_minute',
-  'max_parallel',
-]);
+const LIMITS: ReadonlySet<string> = new Set(REFUSING_LIMITS);
 const MAX_N = 2n ** 53n;
 
 /**

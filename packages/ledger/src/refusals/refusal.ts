@@ -1,3 +1,4 @@
+import type { REFUSING_LIMITS } from '@weighbridge/budget';
 import type { RefusedRequests } from '@weighbridge/database';
 import type { Selectable } from 'kysely';
 
@@ -5,7 +6,7 @@ import type { Selectable } from 'kysely';
 export interface RefusingCounter {
   readonly policy_id: string;
   readonly subject: string;
-  readonly limits: 'budget' | 'requests_per_minute' | 'tokens_per_minute' | 'max_parallel';
+  readonly limits: (typeof REFUSING_LIMITS)[number];
   /** Nano-USD of a budget; else requests or tokens. */
   readonly limit: string | null;
   readonly spent: string | null;

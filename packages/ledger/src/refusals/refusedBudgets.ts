@@ -3,7 +3,14 @@ import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { definitionOf } from '../buckets/definitionOf.ts';
 import { type ExhaustedCounter, recordExhausted } from '../leases/recordExhausted.ts';
-import type { RefusalRow } from './refusal.ts';
+import type { RefusalRow, RefusingCounter } from './refusal.ts';
+
+/** Codes of errors by which the limits refuse for the rest of a window. */
+const EXHAUSTED: ReadonlyMap<string, RefusingCounter['limits']> = new Map([
+  ['budget_exhausted', 'budget'],
+  ['request_limit_exhausted', 'limit_requests'],
+  ['token_limit_exhausted', 'limit_tokens'],
+]);
 
 /**
  * Records webhook events for budgets that refused requests. Most refusals are a proxy's own: it knows from an earlier answer that a
@@ -11,7 +18,7 @@ import type { RefusalRow } from './refusal.ts';
  */
 export async function recordRefusedBudgets(tx: Tx, rows: readonly RefusalRow[], now: Date): Promise<void> {
   const refused = rows.flatMap(({ code, counter }) =>
-    code === 'budget_exhausted' && counter?.limits === 'budget' ? [counter] : [],
+    EXHAUSTED.get(code) === counter?.limits && counter ? [counter] : [],
   );
   if (refused.length === 0) return;
   const policyIds = [...new Set(refused.map(({ policy_id }) => policy_id))];

@@ -1,9 +1,10 @@
-import { bucketOfKey, countersOf } from '@weighbridge/budget';
+import { bucketOfKey, type Counts, countersOf } from '@weighbridge/budget';
 import type { Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { addToBuckets } from '../buckets/addToBuckets.ts';
 import { findNewerCounters } from '../counters/newerCounters.ts';
+import { detailsOf, withCounts } from '../events/billingDetails.ts';
 import { addToSums } from '../spend/addToSums.ts';
 import type { ArchivedAttempt } from './archivedRequests.ts';
 import type { AttemptRow } from './attemptsSql.ts';
@@ -16,6 +17,8 @@ export interface Correction {
   readonly eventId?: string | undefined;
   /** Added to the attempt's cost; negative if it cost less. */
   readonly amountNanoUsd: NanoUsd;
+  /** Added to what the attempt counts in limits of tokens. */
+  readonly tokens?: bigint;
   readonly reason: string;
   /** As `detailsColumn` writes it: what the corrected cost depends on. */
   readonly details?: string | null;
@@ -37,10 +40,13 @@ export async function recordCorrection(tx: Tx, correction: Correction): Promise<
   const counted = { row: corrected, buckets: corrected.bucket_keys.map(bucketOfKey) };
   const followed = (await findNewerCounters(tx, [counted])).of.get(counted) ?? [];
   const counters = countersOf([...counted.buckets, ...followed], corrected.principal_id);
-  const row = await insertCorrection(tx, corrected, correction, [...counters.keys()]);
+  const { tokens = 0n } = correction;
+  // It corrects an attempt, and is none.
+  const counts = detailsOf(corrected).counts && { requests: 0n, tokens };
+  const row = await insertCorrection(tx, corrected, { ...correction, counts }, [...counters.keys()]);
   if (!row) return await findRow(tx, correction.correctionId);
   await addToSums(tx, [{ row }]);
-  await addToBuckets(tx, [{ row, counters }]);
+  await addToBuckets(tx, [{ row, counters, counts }]);
   return row;
 }
 
@@ -106,7 +112,14 @@ async function findRow(tx: Tx, eventId: string): Promise<AttemptRow> {
 async function insertCorrection(
   tx: Tx,
   corrected: AttemptRow,
-  { correctionId, amountNanoUsd, reason, details = null, now }: Correction,
+  {
+    correctionId,
+    amountNanoUsd,
+    reason,
+    details = null,
+    counts,
+    now,
+  }: Correction & { readonly counts: Counts | undefined },
   bucketKeys: string[],
 ): Promise<AttemptRow | undefined> {
   // The correction belongs to the same request, key and model as the attempt.
@@ -136,7 +149,7 @@ async function insertCorrection(
       http_status: 0,
       streamed: false,
       duration_us: 0,
-      details,
+      details: counts ? withCounts(details, counts) : details,
       response_id: '',
     })
     .onConflict((conflict) => conflict.column('event_id').doNothing())

@@ -2,6 +2,7 @@ import { lockstep, referenceLedger, runSimulation } from '@weighbridge/budget/mo
 import type { Database } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { expect } from 'vitest';
+import { AMOUNT } from '../../src/buckets/amountIn.ts';
 import type { UsageToRecord } from '../../src/events/usage.ts';
 import { recordUsage } from '../../src/recording/recordUsage.ts';
 import { sqlLedger } from './sqlLedger.ts';
@@ -88,7 +89,8 @@ export async function expectSums(db: Database): Promise<void> {
     SELECT bucket.bucket_key, bucket.spent_nano_usd, bucket.opening_nano_usd, counted.nano_usd
     FROM spend_buckets AS bucket
     LEFT JOIN (
-      SELECT key, sum(cost_nano_usd) AS nano_usd FROM usage_events CROSS JOIN LATERAL unnest(bucket_keys) AS key GROUP BY key
+      SELECT bucket_key AS key, sum(${AMOUNT}) AS nano_usd
+      FROM usage_events CROSS JOIN LATERAL unnest(bucket_keys) AS bucket_key GROUP BY bucket_key
     ) AS counted ON counted.key = bucket.bucket_key
     WHERE bucket.spent_nano_usd <> bucket.opening_nano_usd + coalesce(counted.nano_usd, 0)`.execute(db);
   expect(spent).toEqual([]);

@@ -1,6 +1,8 @@
 import {
   type BucketRef,
   bucketKey,
+  type Counts,
+  type CountUnit,
   furtherLimitId,
   OTHERS_SUBJECT,
   POLICY_SUBJECT,
@@ -9,9 +11,13 @@ import {
 } from '@weighbridge/budget';
 import {
   type AtRest,
+  amountIn,
   type Counter,
   type Decision,
   type Fault,
+  FURTHER_LIMITS,
+  type FurtherName,
+  firstUseSteps,
   type Holder,
   isOfCustomer,
   type LeaseLedger,
@@ -37,6 +43,7 @@ import type { LedgerEvent, RefusedUsage, UsageToRecord } from '../../src/events/
 import { answerLeaseCalls } from '../../src/leases/answerLeaseCalls.ts';
 import { appendedTo } from '../../src/leases/appendedTo.ts';
 import { closePortion } from '../../src/leases/closeLeases.ts';
+import { answerWindowCalls } from '../../src/leases/firstUseWindows.ts';
 import { mergeSpendWithin } from '../../src/merging/mergeSpend.ts';
 import { closeEpoch, registerProducer } from '../../src/producers/producers.ts';
 import { discardQuarantined } from '../../src/quarantine/quarantine.ts';
@@ -71,7 +78,7 @@ class SqlLedger implements LeaseLedger {
   readonly #known = new Map<string, { readonly counter: Counter; readonly bucket: BucketRef }>();
   readonly #recorded = new Set<number>();
   /** The amounts of P's further limits. */
-  readonly #further = { M: 0, C: 0 };
+  readonly #further: Record<FurtherName, number> = { M: 0, T: 0, C: 0, R: 0, F: 0 };
   /** Only for the fault `merge-settles-first`: by bucket, what is settled and not spent. */
   readonly #unspent = new Map<string, bigint>();
 
@@ -81,7 +88,7 @@ class SqlLedger implements LeaseLedger {
   }
 
   async start(limits: Readonly<Record<PolicyName, number>>): Promise<void> {
-    Object.assign(this.#further, { M: limits.M, C: limits.C });
+    for (const name of FURTHER_LIMITS) this.#further[name] = limits[name];
     for (const policy of MAIN_LIMITS) {
       await insertPolicy(this.#options.db, this.#policyId(policy), {
         limit_nano_usd: BigInt(limits[policy]),
@@ -94,12 +101,18 @@ class SqlLedger implements LeaseLedger {
   }
 
   #furtherLimits() {
-    return (['M', 'C'] as const).map((name) => ({
-      id: `lim_${name}`,
-      counter_version: 1,
+    const { M, T, C, R, F } = this.#further;
+    const minutes = (60 * firstUseSteps(this.#options.windowSteps)) / this.#options.windowSteps;
+    const amounts = [
+      { id: 'lim_M', limit_nano_usd: String(M), limit_tokens: T },
+      { id: 'lim_C', limit_nano_usd: String(C), limit_requests: R },
+      { id: 'lim_F', limit_nano_usd: String(F), window_kind: 'first_use', window_every: `${minutes}m` },
+    ];
+    return amounts.map((limit) => ({
       window_kind: 'hour',
+      ...limit,
+      counter_version: 1,
       timezone: 'UTC',
-      limit_nano_usd: String(this.#further[name]),
       others_limit_nano_usd: String(OTHERS_LIMIT),
       enforcement: 'enforce',
       thresholds: [],
@@ -152,6 +165,23 @@ class SqlLedger implements LeaseLedger {
     }));
   }
 
+  async windowOf(opens: boolean, step: number): Promise<number | undefined> {
+    const { db, fault, windowSteps } = this.#options;
+    if (fault === 'windows-overlap') {
+      if (!opens) return undefined;
+      await sql`
+        INSERT INTO window_starts (limit_id, counter_version, subject, started_at)
+        VALUES (${this.#policyId('F')}, 1, ${POLICY_SUBJECT}, ${this.#at(step)}) ON CONFLICT DO NOTHING`.execute(
+        db,
+      );
+      return step;
+    }
+    const bucket = { policyId: this.#policyId('F'), counterVersion: 1, subject: POLICY_SUBJECT };
+    const [answer] = await answerWindowCalls(db, [{ bucket, keyId: '', opens }], this.#at(step));
+    if (!answer?.start) return undefined;
+    return Math.round(((answer.start.getTime() - this.#startMs) * windowSteps) / HOUR_MS);
+  }
+
   async record(event: SimulatedEvent): Promise<void> {
     const origin = this.#originOf(event);
     const isUnnumbered = event.refused && this.#options.fault === 'quarantine-lacks-number';
@@ -175,20 +205,30 @@ class SqlLedger implements LeaseLedger {
   }
 
   #ledgerEvent(event: SimulatedEvent): LedgerEvent {
-    const made = ledgerEvent(0, { cost: BigInt(event.cost), admittedAt: this.#at(event.admittedStep) });
+    const made = ledgerEvent(0, { cost: BigInt(event.cost.money), admittedAt: this.#at(event.admittedStep) });
+    const counts = countsOf(event);
     const { producerId: producer_id, ...origin } = this.#originOf(event);
     return {
-      row: { ...made.row, event_id: this.#eventId(event), producer_id, ...origin },
+      row: {
+        ...made.row,
+        event_id: this.#eventId(event),
+        producer_id,
+        ...origin,
+        ...(counts && { details: JSON.stringify({ counts: event.cost }) }),
+      },
+      ...(counts && { counts }),
       buckets: event.counters.map((counter) => this.#bucket(counter)),
     };
   }
 
   /** Its bytes are those of an event that the rules allow, so that it can be released. */
   #refusedUsage(event: SimulatedEvent): RefusedUsage {
+    const counts = countsOf(event);
     const admittedAtMs = BigInt(this.#at(event.admittedStep).getTime());
     const payload = encodedEvent({
       eventId: this.#eventId(event),
-      costNanoUsd: BigInt(event.cost),
+      costNanoUsd: BigInt(event.cost.money),
+      ...(counts && { counts: { ...counts, requests: event.cost.requests } }),
       admittedAtMs,
       settledAtMs: admittedAtMs,
       buckets: event.counters.map((counter) => this.#bucket(counter)),
@@ -314,7 +354,7 @@ class SqlLedger implements LeaseLedger {
   }
 
   async setLimit(policy: PolicyName, limit: number, step: number): Promise<void> {
-    const isMain = policy !== 'M' && policy !== 'C';
+    const isMain = policy === 'P' || policy === 'A' || policy === 'B';
     if (!isMain) this.#further[policy] = limit;
     await this.#options.db.transaction().execute(async (tx) => {
       await tx
@@ -472,18 +512,22 @@ class SqlLedger implements LeaseLedger {
 
   /** Against the rules: also settles the part of the reservation beyond the cost. */
   async #settleReserve({ holder, counters, cost, reserve }: SimulatedEvent): Promise<void> {
-    await sql`
-      WITH held AS (
-        SELECT * FROM budget_leases
-        WHERE bucket_key = ANY (${counters.map((counter) => bucketKey(this.#bucket(counter)))}::text[])
-          AND epoch = ${this.#epochId(holder)} AND NOT closed
-      ), settled AS (
-        UPDATE budget_leases AS lease SET settled_nano_usd = lease.settled_nano_usd + ${reserve - cost}::bigint
-        FROM held WHERE lease.bucket_key = held.bucket_key AND lease.epoch = held.epoch
-      )
-      UPDATE spend_buckets AS bucket
-      SET leased_nano_usd = bucket.leased_nano_usd - least(held.hold_nano_usd, ${reserve - cost}::bigint)
-      FROM held WHERE bucket.bucket_key IN (held.bucket_key, held.also_bucket_key)`.execute(this.#options.db);
+    for (const of of counters) {
+      const rest = amountIn(of, reserve) - amountIn(of, cost);
+      await sql`
+        WITH held AS (
+          SELECT * FROM budget_leases
+          WHERE bucket_key = ${bucketKey(this.#bucket(of))} AND epoch = ${this.#epochId(holder)} AND NOT closed
+        ), settled AS (
+          UPDATE budget_leases AS lease SET settled_nano_usd = lease.settled_nano_usd + ${rest}::bigint
+          FROM held WHERE lease.bucket_key = held.bucket_key AND lease.epoch = held.epoch
+        )
+        UPDATE spend_buckets AS bucket
+        SET leased_nano_usd = bucket.leased_nano_usd - least(held.hold_nano_usd, ${rest}::bigint)
+        FROM held WHERE bucket.bucket_key IN (held.bucket_key, held.also_bucket_key)`.execute(
+        this.#options.db,
+      );
+    }
   }
 
   async #leaseRow(holder: Holder, key: string) {
@@ -496,7 +540,8 @@ class SqlLedger implements LeaseLedger {
   }
 
   #policyId(policy: PolicyName): string {
-    if (policy === 'M' || policy === 'C') return furtherLimitId(this.#policyId('P'), `lim_${policy}`);
+    const further = FURTHER_IDS[policy];
+    if (further) return furtherLimitId(this.#policyId('P'), ...further);
     return `pol_${this.#options.simulation}_${policy}`;
   }
 
@@ -521,11 +566,30 @@ class SqlLedger implements LeaseLedger {
       policyId: this.#policyId(counter.policy),
       counterVersion: counter.version + 1,
       subject: subjectOf(counter),
-      windowStartMs: BigInt(this.#startMs + counter.window * HOUR_MS),
+      windowStartMs: BigInt(
+        counter.policy === 'F'
+          ? this.#at(counter.window).getTime()
+          : this.#startMs + counter.window * HOUR_MS,
+      ),
     };
     this.#known.set(bucketKey(made), { counter, bucket: made });
     return made;
   }
+}
+
+/** The further limit that has the amount, and what it is of. */
+const FURTHER_IDS: Partial<Record<PolicyName, readonly [limitId: string, unit?: CountUnit]>> = {
+  M: ['lim_M'],
+  T: ['lim_M', 'tokens'],
+  C: ['lim_C'],
+  R: ['lim_C', 'requests'],
+  F: ['lim_F'],
+};
+
+/** As a proxy sends them: only if a limit counts them. */
+function countsOf({ counters, cost }: SimulatedEvent): Counts | undefined {
+  const isCounted = counters.some(({ policy }) => policy === 'T' || policy === 'R');
+  return isCounted ? { requests: BigInt(cost.requests), tokens: BigInt(cost.tokens) } : undefined;
 }
 
 function subjectOf({ customer }: Counter): string {

@@ -32,11 +32,19 @@ export const LIST_PRICE_DETAILS: PriceDetails = {
   pricedModel: '',
 };
 
+/** How much an attempt counts in buckets of requests, and in those of tokens. */
+export interface AttemptCounts {
+  readonly requests: number;
+  readonly tokens: number;
+}
+
 /** How an attempt ended, and what it is charged. Times are monotonic, in milliseconds. */
 export interface AttemptEnd extends OutcomeAndStatus {
   readonly usage: TokenUsage;
   readonly details: PriceDetails;
   readonly costNanoUsd: NanoUsd;
+  /** What it counts in buckets of requests and of tokens; undefined if it reserved from none. */
+  readonly counts?: AttemptCounts | undefined;
   readonly estimated: boolean;
   readonly dispatchedAt: number;
   readonly firstByteAt: number | undefined;

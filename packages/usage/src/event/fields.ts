@@ -1,5 +1,10 @@
 import { type DescField, ScalarType } from '@bufbuild/protobuf';
-import { TokenUsageSchema, UsageBatchSchema, UsageEventSchema } from '@weighbridge/contracts';
+import {
+  LimitCountsSchema,
+  TokenUsageSchema,
+  UsageBatchSchema,
+  UsageEventSchema,
+} from '@weighbridge/contracts';
 
 // Field numbers and tags of the usage messages, computed from the generated schema when the module loads.
 
@@ -15,6 +20,7 @@ type Tags<S extends MessageSchema> = { readonly [Name in keyof S['field']]: numb
 
 export const USAGE_EVENT_TAG = tagsOf(UsageEventSchema);
 export const TOKEN_USAGE_TAG = tagsOf(TokenUsageSchema);
+export const LIMIT_COUNTS_TAG = tagsOf(LimitCountsSchema);
 export const USAGE_BATCH_TAG = tagsOf(UsageBatchSchema);
 
 function tagsOf<S extends MessageSchema>({ field }: S): Tags<S> {

@@ -1,12 +1,13 @@
 import { fromBinary } from '@bufbuild/protobuf';
 import {
+  type LimitCounts,
   type TokenUsage,
   type UsageDetails,
   UsageDetailsSchema,
   type UsageEvent,
   UsageEventSchema,
 } from '@weighbridge/contracts';
-import { byTag, TOKEN_USAGE_TAG, USAGE_EVENT_TAG } from './fields.ts';
+import { byTag, LIMIT_COUNTS_TAG, TOKEN_USAGE_TAG, USAGE_EVENT_TAG } from './fields.ts';
 import { ProtoReader, UNSUPPORTED_ENCODING } from './protoReader.ts';
 
 type Writable<T> = { -readonly [Name in keyof T]: T[Name] };
@@ -30,6 +31,8 @@ type UsageDetailsFields = Pick<
   'serviceTier' | 'speed' | 'geography' | 'toolUses' | 'unpriced' | 'pricedModel' | 'dropped' | 'skipped'
 >;
 
+type LimitCountsFields = Pick<LimitCounts, 'requests' | 'tokens'>;
+
 /** The fields of a usage event other than its payer and its attribution. */
 export interface UsageEventFields
   extends Pick<
@@ -49,6 +52,8 @@ export interface UsageEventFields
   > {
   readonly usage?: TokenUsageFields | undefined;
   readonly details?: UsageDetailsFields | undefined;
+  readonly reservedCounts?: LimitCountsFields | undefined;
+  readonly counts?: LimitCountsFields | undefined;
   readonly outcome: number;
   readonly priceSource: number;
   readonly admittedAtMs: bigint | number;
@@ -142,6 +147,12 @@ const READERS = byTag<keyof typeof USAGE_EVENT_TAG, FieldReader>(USAGE_EVENT_TAG
   details: (reader, event) => {
     event.details = fromBinary(UsageDetailsSchema, reader.subarray());
   },
+  reservedCounts: (reader, event) => {
+    event.reservedCounts = readCounts(reader);
+  },
+  counts: (reader, event) => {
+    event.counts = readCounts(reader);
+  },
 });
 
 function skipPayerField(reader: ProtoReader): void {
@@ -231,6 +242,22 @@ const TOKEN_READERS = byTag<keyof typeof TOKEN_USAGE_TAG, TokenReader>(TOKEN_USA
     tokens.outputImage = reader.uint32();
   },
 });
+
+function readCounts(reader: ProtoReader): LimitCountsFields {
+  const end = reader.endOfBytes();
+  const counts = { requests: 0, tokens: 0n };
+  let last = 0;
+  while (reader.at < end) {
+    const tag = reader.tag();
+    if (tag <= last) throw UNSUPPORTED_ENCODING;
+    if (tag === LIMIT_COUNTS_TAG.requests) counts.requests = reader.uint32();
+    else if (tag === LIMIT_COUNTS_TAG.tokens) counts.tokens = BigInt(reader.varint());
+    else throw UNSUPPORTED_ENCODING;
+    last = tag;
+  }
+  if (reader.at !== end) throw UNSUPPORTED_ENCODING;
+  return counts;
+}
 
 function readTokens(reader: ProtoReader): TokenUsageFields {
   const end = reader.endOfBytes();

@@ -18,6 +18,8 @@ const time = fc.integer({ min: 0, max: 4_102_444_800_000 }).map(BigInt);
 const id = fc.string({ maxLength: 300, unit: 'grapheme-ascii' });
 const anyText = fc.string({ unit: 'grapheme' });
 
+const limitCounts = fc.option(fc.record({ requests: count, tokens: count.map(BigInt) }), { nil: undefined });
+
 const anyEvent: fc.Arbitrary<UsageEvent> = fc
   .record({
     eventId: id,
@@ -77,13 +79,17 @@ const anyEvent: fc.Arbitrary<UsageEvent> = fc
     attempt: count,
     modelAttempt: count,
     cacheHit: fc.boolean(),
+    reservedCounts: limitCounts,
+    counts: limitCounts,
   })
-  .map(({ firstByteUs, attribution, details, ...fields }) =>
+  .map(({ firstByteUs, attribution, details, reservedCounts, counts, ...fields }) =>
     create(UsageEventSchema, {
       ...fields,
       ...(firstByteUs !== undefined && { firstByteUs }),
       ...(attribution && { attribution }),
       ...(details && { details }),
+      ...(reservedCounts && { reservedCounts }),
+      ...(counts && { counts }),
     }),
   );
 
@@ -93,6 +99,13 @@ const encodedParts = ({ buckets, attribution }: Pick<UsageEvent, 'buckets' | 'at
 
 function encodedDetails({ details }: UsageEvent): Uint8Array {
   return toBinary(UsageEventSchema, create(UsageEventSchema, details && { details }));
+}
+
+function encodedCounts({ reservedCounts, counts }: UsageEvent): Uint8Array {
+  return toBinary(
+    UsageEventSchema,
+    create(UsageEventSchema, { ...(reservedCounts && { reservedCounts }), ...(counts && { counts }) }),
+  );
 }
 
 function write(event: UsageEvent): Uint8Array {
@@ -132,6 +145,7 @@ function write(event: UsageEvent): Uint8Array {
     .count(TAG.durationUs, event.durationUs)
     .raw(attribution)
     .raw(encodedDetails(event))
+    .raw(encodedCounts(event))
     .text(TAG.responseId, event.responseId)
     .count(TAG.priceSource, event.priceSource)
     .count(TAG.attempt, event.attempt)
@@ -156,6 +170,8 @@ function asMessage(payload: Uint8Array): UsageEvent | undefined {
     model: payer.model,
     connectorId: payer.connectorId,
     ...(usage && { usage }),
+    ...(fields.reservedCounts && { reservedCounts: fields.reservedCounts }),
+    ...(fields.counts && { counts: fields.counts }),
     ...(fields.details && { details: create(UsageDetailsSchema, fields.details) }),
     costNanoUsd: fields.costNanoUsd,
     priceVersion: fields.priceVersion,

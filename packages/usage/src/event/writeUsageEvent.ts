@@ -7,8 +7,8 @@ import {
   type TokenUsage,
   totalTokens,
 } from '@weighbridge/domain';
-import { type AttemptEnd, LIST_PRICE_DETAILS } from './attemptEnd.ts';
-import { USAGE_EVENT_TAG as TAG, TOKEN_USAGE_TAG } from './fields.ts';
+import { type AttemptCounts, type AttemptEnd, LIST_PRICE_DETAILS } from './attemptEnd.ts';
+import { LIMIT_COUNTS_TAG, USAGE_EVENT_TAG as TAG, TOKEN_USAGE_TAG } from './fields.ts';
 import { ProtoWriter } from './protoWriter.ts';
 import { MAX_CLASS_TOKENS, MAX_COST_NANO_USD, MAX_TOKENS } from './usageLimits.ts';
 
@@ -54,6 +54,8 @@ interface AttemptStart {
   readonly modelAttempt: number;
   /** Nothing is sent: the response of an earlier request is sent again. */
   readonly isCacheHit?: boolean;
+  /** What it reserves in buckets of requests and of tokens; undefined if it is in none. */
+  readonly reservedCounts?: AttemptCounts | undefined;
 }
 
 /** An estimate, capped at what the ledger takes. */
@@ -66,7 +68,7 @@ export function cappedCost(cost: NanoUsd): NanoUsd {
  * the whole event: no field is in both. The fields of who pays are contiguous, so that the ledger can cache their decoding by their bytes.
  */
 export function eventHead(request: BilledRequest, start: AttemptStart): Uint8Array {
-  return new ProtoWriter()
+  const head = new ProtoWriter()
     .text(TAG.eventId, start.eventId)
     .text(TAG.requestId, request.requestId)
     .raw(partOf(request.key).bytes)
@@ -80,8 +82,17 @@ export function eventHead(request: BilledRequest, start: AttemptStart): Uint8Arr
     .count(TAG.attempt, start.attempt)
     .count(TAG.modelAttempt, start.modelAttempt)
     .flag(TAG.cacheHit, start.isCacheHit ?? false)
-    .raw(ofAttribution(request.attribution))
-    .finish();
+    .raw(ofAttribution(request.attribution));
+  if (start.reservedCounts) writeCounts(head, TAG.reservedCounts, start.reservedCounts);
+  return head.finish();
+}
+
+function writeCounts(writer: ProtoWriter, tag: number, { requests, tokens }: AttemptCounts): void {
+  writer
+    .beginMessage(tag)
+    .count(LIMIT_COUNTS_TAG.requests, requests)
+    .count(LIMIT_COUNTS_TAG.tokens, tokens)
+    .endMessage();
 }
 
 /** The shard of a key's events, in an epoch of so many. */
@@ -126,7 +137,7 @@ function partOf(key: PayingKey): KeyPart {
 export function eventTail(end: AttemptEnd, now: Date): Uint8Array {
   const { dispatchedAt, firstByteAt } = end;
   const tokens = heldTokens(end.usage);
-  return new ProtoWriter()
+  const tail = new ProtoWriter()
     .beginMessage(TAG.usage)
     .count(TOKEN_USAGE_TAG.input, tokens.inputTokens)
     .count(TOKEN_USAGE_TAG.cacheRead, tokens.cacheReadTokens)
@@ -150,8 +161,9 @@ export function eventTail(end: AttemptEnd, now: Date): Uint8Array {
     )
     .count(TAG.durationUs, microseconds(dispatchedAt, performance.now()))
     .text(TAG.responseId, Buffer.byteLength(end.responseId) <= MAX_RESPONSE_ID_BYTES ? end.responseId : '')
-    .raw(encodedDetails(end))
-    .finish();
+    .raw(encodedDetails(end));
+  if (end.counts) writeCounts(tail, TAG.counts, end.counts);
+  return tail.finish();
 }
 
 const NO_DETAILS = new Uint8Array();

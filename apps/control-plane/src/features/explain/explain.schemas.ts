@@ -106,6 +106,9 @@ export const ExplainedBudget = Type.Object(
 );
 export type ExplainedBudget = Static<typeof ExplainedBudget>;
 
+/** Of one amount of a limit: the figures of other units are null. */
+const CountLeft = Nullable(Type.Integer({ minimum: 0 }));
+/** One amount of a further limit: each is a counter of its own. */
 export const ExplainedLimit = Type.Object(
   {
     policy_id: Type.String(),
@@ -126,7 +129,11 @@ export const ExplainedLimit = Type.Object(
         'counts: the request reserves from it. refuses: the request lacks the attribution that it needs (400 `attribution_required`). none: the request has other attribution, or none, than it counts.',
     }),
     value: Nullable(Type.String({ description: 'Whose counter it is, if it is of a value of attribution.' })),
-    limit_micro_usd: MicroUsd,
+    limit_micro_usd: Nullable(MicroUsd),
+    limit_requests: CountLeft,
+    headroom_requests: CountLeft,
+    limit_tokens: CountLeft,
+    headroom_tokens: CountLeft,
     ...figures,
   },
   { title: 'ExplainedLimit' },

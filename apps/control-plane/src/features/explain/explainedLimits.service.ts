@@ -1,5 +1,5 @@
 import { create } from '@bufbuild/protobuf';
-import { type BucketRef, bucketKey } from '@weighbridge/budget';
+import { type BucketRef, bucketKey, type CountUnit, unitOf } from '@weighbridge/budget';
 import { FurtherLimitSchema, PolicyCounterSchema } from '@weighbridge/contracts';
 import type { Database } from '@weighbridge/database';
 import { type LockedAttribution, microFromNano, type NanoUsd, parseAttribution } from '@weighbridge/domain';
@@ -101,7 +101,9 @@ function budgetOf(
 
 function limitWith({ policyId, counter, effect, value, bucket }: Found, spent: Spent): ExplainedLimit {
   const { limit, window } = counter;
-  const amount = BigInt(limit.limit_nano_usd);
+  const unit = unitOf(counter.bucket);
+  const used = bucket && spent.get(bucketKey(bucket));
+  const nanoUsd = unit === undefined ? BigInt(limit.limit_nano_usd ?? 0) : null;
   return {
     policy_id: policyId,
     limit_id: limit.id,
@@ -111,8 +113,9 @@ function limitWith({ policyId, counter, effect, value, bucket }: Found, spent: S
     enforcement: limit.enforcement,
     effect,
     value: value ?? null,
-    ...figures(amount, bucket && spent.get(bucketKey(bucket))),
-    limit_micro_usd: microFromNano(amount),
+    ...figures(nanoUsd, unit === undefined ? used : undefined),
+    ...countFigures('requests', limit.limit_requests, unit, used),
+    ...countFigures('tokens', limit.limit_tokens, unit, used),
     reset: window.end?.toISOString() ?? null,
   };
 }
@@ -123,6 +126,20 @@ function figures(limit: bigint | null, spent: bigint | undefined) {
     spent_micro_usd: spent === undefined ? null : microFromNano(spent),
     headroom_micro_usd:
       limit === null || spent === undefined ? null : Math.max(0, microFromNano(limit - spent)),
+  };
+}
+
+/** Those of an amount in requests or tokens: null where the counter is of another unit. */
+function countFigures<Unit extends CountUnit>(
+  of: Unit,
+  limit: number | null | undefined,
+  unit: CountUnit | undefined,
+  used: bigint | undefined,
+) {
+  const amount = unit === of ? (limit ?? null) : null;
+  const headroom = amount === null || used === undefined ? null : Math.max(0, amount - Number(used));
+  return { [`limit_${of}`]: amount, [`headroom_${of}`]: headroom } as {
+    [Name in `limit_${Unit}` | `headroom_${Unit}`]: number | null;
   };
 }
 

@@ -10,20 +10,23 @@ import {
   sliceOf,
   withUnattributed,
 } from '@weighbridge/budget';
-import type {
-  AccountGrantSchema,
-  AccountCall as AccountMessage,
-  BudgetCall,
-  BudgetLeaseSchema,
-  LeaseRequest,
-  LeaseResponseSchema,
-  LeftOfLimit,
-  RateGrantSchema,
+import {
+  type AccountGrantSchema,
+  type AccountCall as AccountMessage,
+  type BudgetCall,
+  type BudgetLeaseSchema,
+  FirstUseWindow_Outcome,
+  type FirstUseWindowSchema,
+  type LeaseRequest,
+  type LeaseResponseSchema,
+  type LeftOfLimit,
+  type RateGrantSchema,
 } from '@weighbridge/contracts';
 import { type Database, isStatementTimeout } from '@weighbridge/database';
 import { AppError, raise } from '@weighbridge/errors';
 import {
   answerLeaseCalls,
+  answerWindowCalls,
   type ConnectorCall,
   grantAccounts,
   grantRates,
@@ -48,18 +51,38 @@ export async function grantLeases(
   deps: LeaseDeps,
   request: LeaseRequest,
 ): Promise<MessageInitShape<typeof LeaseResponseSchema>> {
-  const { budgets: buckets, rates: counters, accounts: connectors } = request;
-  if (Math.max(buckets.length, counters.length, connectors.length) > MAX_BUCKETS_PER_CALL)
-    throw tooManyBuckets();
+  const lists = [request.budgets, request.rates, request.windows, request.accounts];
+  if (lists.some(({ length }) => length > MAX_BUCKETS_PER_CALL)) throw tooManyBuckets();
   const liveProxies = Math.max(1, await deps.countLive());
-  const [budgets, rates, accounts] = await Promise.all([
+  const [budgets, rates, windows, accounts] = await Promise.all([
     leaseBudgets(deps, request, liveProxies),
     leaseRates(deps, request, liveProxies),
+    findWindows(deps, request),
     leaseAccounts(deps, request),
   ]).catch((error) => {
     throw isStatementTimeout(error) ? budgetBusy(error) : error;
   });
-  return { budgets, rates, accounts };
+  return { budgets, rates, windows, accounts };
+}
+
+const WINDOW_OUTCOMES = {
+  open: FirstUseWindow_Outcome.OPEN,
+  unopened: FirstUseWindow_Outcome.UNOPENED,
+  others: FirstUseWindow_Outcome.OTHERS,
+  replaced: FirstUseWindow_Outcome.OVER,
+};
+
+async function findWindows(
+  deps: LeaseDeps,
+  { windows }: LeaseRequest,
+): Promise<MessageInitShape<typeof FirstUseWindowSchema>[]> {
+  const calls = windows.map(({ keyId, opens, ...bucket }) => ({ bucket, keyId, opens }));
+  const answers = await answerWindowCalls(deps.db, calls, deps.now());
+  return answers.map(({ outcome, start, limit }) => ({
+    outcome: WINDOW_OUTCOMES[outcome],
+    ...(start && { startMs: BigInt(start.getTime()) }),
+    ...(limit !== null && { limit }),
+  }));
 }
 
 async function leaseBudgets(

@@ -122,7 +122,9 @@ describe('a policy', () => {
   });
 
   it.each([
-    [{ limits: [{ name: 'no amount' }] }, 400, 'invalid_request'],
+    [{ limits: [{ name: 'no amount' }] }, 422, 'limit_invalid'],
+    [{ limits: [{ name: 'a', limit_requests: -1 }] }, 400, 'invalid_request'],
+    [{ limits: [{ name: 'a', limit_tokens: 1.5 }] }, 400, 'invalid_request'],
     [{ limits: [{ name: 'a', limit_micro_usd: 1, max_counters: 0 }] }, 400, 'invalid_request'],
     [{ limits: [{ name: 'a', limit_micro_usd: 1, max_counters: 10_000_001 }] }, 400, 'invalid_request'],
     [{ limits: [{ name: 'a', limit_micro_usd: 1, window: 'year' }] }, 400, 'invalid_request'],

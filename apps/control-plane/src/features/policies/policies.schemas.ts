@@ -59,6 +59,7 @@ const WindowKind = OneOf(WINDOW_KINDS, {
   title: 'Window',
   description: 'The window after which spend starts again.',
 });
+type WindowKind = Static<typeof WindowKind>;
 const Timezone = Type.String({
   maxLength: 100,
   description: 'The time zone of the windows, such as Europe/Vienna.',
@@ -69,8 +70,28 @@ const Amount = (description: string) =>
   Type.Integer({ minimum: 0, maximum: MAX_LIMIT_MICRO_USD, description });
 
 const MAX_ATTRIBUTION_HEADERS = 20;
-/** In a policy. Each matching one is a counter more that a request reserves from. */
-const MAX_LIMITS = 50;
+const MAX_COUNT = 1_000_000_000_000_000;
+const Count = (description: string) => Type.Integer({ minimum: 0, maximum: MAX_COUNT, description });
+
+const FirstUseWindow = Strict(
+  {
+    every: Type.String({
+      pattern: '^[1-9][0-9]{0,3}[hd]$',
+      maxLength: 5,
+      description: 'The length of a window, from `1h` to `90d`.',
+    }),
+    from: OneOf(['first_use'], {
+      title: 'WindowStart',
+      description:
+        'A window opens with the first attempt that is sent after the last one ended. A refused one opens none.',
+    }),
+  },
+  { title: 'FirstUseWindow' },
+);
+type FirstUseWindow = Static<typeof FirstUseWindow>;
+
+/** In a policy. Each amount of a matching one is a counter more that a request reserves from. */
+export const MAX_LIMITS = 50;
 const MAX_COUNTERS = 10_000_000;
 /** A further limit of a policy. */
 export const PolicyLimit = Strict(
@@ -109,8 +130,34 @@ export const PolicyLimit = Strict(
           'What becomes of a request without the attribution that the counters are by: all such requests `share` a counter, or it is refused (400 `attribution_required`), or it does not count (`skip`). By default `share`.',
       }),
     ),
-    limit_micro_usd: Amount('The limit of each counter and window, in micro-USD.'),
-    window: Type.Optional({ ...WindowKind, description: 'As of the policy. By default `month`.' }),
+    limit_micro_usd: Type.Optional(
+      Nullable(
+        Amount(
+          'The limit of each counter and window, in micro-USD. A limit needs this amount, `limit_requests` or `limit_tokens`, and may have all three: each is a counter of its own.',
+        ),
+      ),
+    ),
+    limit_requests: Type.Optional(
+      Nullable(
+        Count(
+          'How many requests each counter lets pass in a window. An attempt that fails at the vendor does not count.',
+        ),
+      ),
+    ),
+    limit_tokens: Type.Optional(
+      Nullable(
+        Count(
+          'How many tokens each counter lets pass in a window: those of input and of output, as the vendor reports them.',
+        ),
+      ),
+    ),
+    window: Type.Optional(
+      Type.Unsafe<WindowKind | FirstUseWindow>({
+        title: 'LimitWindow',
+        anyOf: [WindowKind, FirstUseWindow],
+        description: 'As of the policy, or a length of time from the first use. By default `month`.',
+      }),
+    ),
     timezone: Type.Optional({ ...Timezone, description: 'As of the policy. By default UTC.' }),
     enforcement: Type.Optional({
       ...Enforcement,

@@ -1,15 +1,15 @@
 import {
   type BucketRef,
   bucketAt,
-  furtherLimitId,
   keySubject,
   POLICY_SUBJECT,
   principalSubject,
+  UNOPENED_MS,
 } from '@weighbridge/budget';
 import type { Database, Tx } from '@weighbridge/database';
-import { isId, nanoFromMicro, newId, type Window, windowAt } from '@weighbridge/domain';
+import { isId, type LimitWindow, nanoFromMicro, newId, type Window, windowAt } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
-import { furtherLimits, type LimitColumn, type LimitCounter } from '@weighbridge/state';
+import { bucketIdsOf, furtherLimits, type LimitColumn, type LimitCounter } from '@weighbridge/state';
 import {
   findGoverningPolicy,
   findKeyGovernance,
@@ -164,27 +164,32 @@ function counterOf(policy: PolicyRow, key: CountedKey, windows: Windows): Counte
     policy,
     bucket: bucketAt(counter, window.start),
     window,
-    limits: limits.map((limit) => limitCounter(policy, limit, key, windows)),
+    limits: limits.flatMap((limit) => limitCounters(policy, limit, key, windows)),
   };
 }
 
-/** If the limit is by attribution, its bucket has the subject of no attempt yet. */
-function limitCounter(
+/** One for each amount. If the limit is by attribution, its bucket has the subject of no attempt yet. */
+function limitCounters(
   policy: PolicyRow,
   limit: LimitColumn,
   key: CountedKey,
   windows: Windows,
-): LimitCounter {
+): LimitCounter[] {
   const window = windows.of(limit);
-  const counter = {
-    policyId: furtherLimitId(policy.id, limit.id),
-    counterVersion: limit.counter_version,
-    subject: subjectOf(limit.counter_scope, key),
-  };
-  return { limit, bucket: bucketAt(counter, window.start), window };
+  return bucketIdsOf(policy.id, limit).map((policyId) => {
+    const counter = {
+      policyId,
+      counterVersion: limit.counter_version,
+      subject: subjectOf(limit.counter_scope, key),
+    };
+    return { limit, bucket: bucketAt(counter, window.start), window };
+  });
 }
 
-type Windowed = Pick<PolicyRow, 'window_kind' | 'timezone'>;
+type Windowed = Pick<LimitWindow, 'window_kind' | 'timezone'>;
+
+/** Each counter has windows of its own, which lease calls find. */
+const ON_FIRST_USE: Window = { start: new Date(Number(UNOPENED_MS)), end: null };
 
 /** The current window of each policy and further limit: many keys have the same. */
 class Windows {
@@ -198,7 +203,8 @@ class Windows {
   of(windowed: Windowed): Window {
     const known = this.#windows.get(windowed);
     if (known) return known;
-    const window = windowAt(windowed.window_kind, windowed.timezone, this.#now);
+    const { window_kind: kind, timezone } = windowed;
+    const window = kind === 'first_use' ? ON_FIRST_USE : windowAt(kind, timezone, this.#now);
     this.#windows.set(windowed, window);
     return window;
   }

@@ -1,8 +1,7 @@
-import { furtherLimitId } from '@weighbridge/budget';
 import { atEnd, type Database, type Tx } from '@weighbridge/database';
 import { isId, microFromNano, nanoFromMicro, newId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { furtherLimits, type LimitColumn } from '@weighbridge/state';
+import { bucketIdsOf, furtherLimits, type LimitColumn } from '@weighbridge/state';
 import type { Caller } from '../../shared/caller.ts';
 import { validDisplayName } from '../../shared/displayName.ts';
 import { fieldChanges } from '../../shared/fieldChanges.ts';
@@ -221,12 +220,14 @@ function furtherChanges(
   at: Date,
 ): CounterChange[] {
   const earlier = new Map(before.map((limit) => [limit.id, limit]));
-  const hasNewLimit = (limit: LimitColumn) => {
-    const { limit_nano_usd, others_limit_nano_usd } = earlier.get(limit.id) ?? limit;
-    return limit.limit_nano_usd !== limit_nano_usd || limit.others_limit_nano_usd !== others_limit_nano_usd;
+  const amountsOf = (limit: LimitColumn) => {
+    const { limit_nano_usd, others_limit_nano_usd, limit_requests = null, limit_tokens = null } = limit;
+    return JSON.stringify([limit_nano_usd, others_limit_nano_usd, limit_requests, limit_tokens]);
   };
+  const hasNewLimit = (limit: LimitColumn) => amountsOf(limit) !== amountsOf(earlier.get(limit.id) ?? limit);
   const changed = limits.filter(hasNewLimit);
-  return changed.map((limit) => ({ policyId: furtherLimitId(id, limit.id), hasNewLimit: true, at }));
+  const policyIds = changed.flatMap((limit) => bucketIdsOf(id, limit));
+  return policyIds.map((policyId) => ({ policyId, hasNewLimit: true, at }));
 }
 
 /** Changing one of these fields starts a new counter. */

@@ -8,6 +8,8 @@ const [THEN, NOW] = [new Date('2026-11-01T00:00:00Z'), new Date('2026-11-10T00:0
 const USER: PolicyLimit = { name: 'each user', counter_scope: 'user', limit_micro_usd: 5 };
 const OPUS: PolicyLimit = { name: 'opus', models: ['anthropic/claude-opus*'], limit_micro_usd: 7 };
 
+const every = (length: string) => ({ every: length, from: 'first_use' as const });
+
 const made = (...limits: PolicyLimit[]) => limitColumns(limits, [], THEN);
 
 it('a limit that names little has the defaults, and reads as it was given', () => {
@@ -28,9 +30,18 @@ it('a limit that names little has the defaults, and reads as it was given', () =
     enforcement: 'enforce',
     thresholds: [],
     max_counters: 100_000,
+    limit_requests: null,
+    limit_tokens: null,
     others_limit_micro_usd: null,
   });
   expect(column?.others_limit_nano_usd).toBe('5000');
+});
+
+it('a window on first use reads as it was given, and the same length is the same window', () => {
+  const before = made({ ...USER, window: every('24h') });
+  expect(before.map(presentLimit)).toMatchObject([{ window: every('24h') }]);
+  const [again] = limitColumns([{ ...USER, window: every('1d') }], before, NOW);
+  expect(again).toMatchObject({ counter_version: 1, window_kind: 'first_use', window_every: '1d' });
 });
 
 it('a list that says the same changes nothing, in whatever order its limits stand', () => {
@@ -50,8 +61,11 @@ it('what a limit counts starts new counters, its other settings do not', () => {
     counter_scope: [2, { counter_scope: 'session' }],
     unknown: [2, { unknown: 'skip' }],
     window: [2, { window: 'day' }],
+    'a window on first use': [2, { window: { every: '24h', from: 'first_use' } }],
     timezone: [2, { timezone: 'Europe/Vienna' }],
     amount: [1, { limit_micro_usd: 9 }],
+    requests: [1, { limit_requests: 9 }],
+    tokens: [1, { limit_micro_usd: null, limit_tokens: 9 }],
     others: [1, { others_limit_micro_usd: 9 }],
     max_counters: [1, { max_counters: 3 }],
     enforcement: [1, { enforcement: 'off' }],
@@ -101,6 +115,20 @@ it('what no limit can be is refused, with the field', () => {
     ],
     'an unknown zone': ['limits.0.timezone', [{ ...USER, timezone: 'Vienna' }]],
     'shadow by attribution': ['limits.0.enforcement', [{ ...USER, enforcement: 'shadow' }]],
+    'no amount': ['limits.0.limit_micro_usd', [{ ...USER, limit_micro_usd: null }]],
+    'an amount of `others` alone': [
+      'limits.0.others_limit_micro_usd',
+      [{ ...USER, limit_micro_usd: null, limit_requests: 5, others_limit_micro_usd: 5 }],
+    ],
+    'more amounts than a policy may have': [
+      'limits.25',
+      Array.from({ length: 26 }, (_, at) => ({ name: `${at}`, limit_micro_usd: 5, limit_requests: 5 })),
+    ],
+    'a window that is too long': ['limits.0.window.every', [{ ...USER, window: every('91d') }]],
+    'shadow with windows on first use': [
+      'limits.0.enforcement',
+      [{ ...OPUS, window: every('5h'), enforcement: 'shadow' }],
+    ],
   };
   const found = Object.entries(cases).map(([name, [param, limits]]) => {
     try {

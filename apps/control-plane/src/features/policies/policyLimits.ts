@@ -1,10 +1,10 @@
-import { isTimezone, microFromNano, nanoFromMicro, newId } from '@weighbridge/domain';
+import { everyMs, isTimezone, microFromNano, nanoFromMicro, newId } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { isByAttribution, type LimitColumn } from '@weighbridge/state';
 import { problemOfValue } from '../../shared/attributionValues.ts';
 import { validDisplayName } from '../../shared/displayName.ts';
 import { isAttributionName, namesOf } from './attributionNames.ts';
-import type { PolicyLimit } from './policies.schemas.ts';
+import { MAX_LIMITS, type PolicyLimit } from './policies.schemas.ts';
 import { sortedThresholds } from './policies.ts';
 
 /** The settings of a further limit that names none of them. */
@@ -18,6 +18,9 @@ const DEFAULTS = {
   enforcement: 'enforce',
   thresholds: [],
   max_counters: 100_000,
+  limit_micro_usd: null,
+  limit_requests: null,
+  limit_tokens: null,
   others_limit_micro_usd: null,
 } satisfies Partial<PolicyLimit>;
 
@@ -34,14 +37,22 @@ export function limitColumns(
 ): LimitColumn[] {
   const kept = earlierLimits(given, before);
   const names = new Set<string>();
+  let amounts = 0;
   return given.map((limit, at) => {
     const field = `limits.${at}`;
     const complete = validLimit({ ...DEFAULTS, ...limit }, field);
     if (names.has(complete.name)) throw invalid(`${field}.name`, 'Two limits of a policy have this name.');
     names.add(complete.name);
+    amounts += AMOUNTS.filter((name) => complete[name] !== null).length;
+    if (amounts > MAX_LIMITS) {
+      throw invalid(field, `The limits of a policy have at most ${MAX_LIMITS} amounts together.`);
+    }
     return column(complete, kept[at], now);
   });
 }
+
+/** A limit has at least one of them. */
+const AMOUNTS = ['limit_micro_usd', 'limit_requests', 'limit_tokens'] as const;
 
 /** What the operator gave, with the defaults. */
 export function presentLimit(limit: LimitColumn): PolicyLimit {
@@ -53,14 +64,26 @@ export function presentLimit(limit: LimitColumn): PolicyLimit {
     when: { ...limit.when },
     counter_scope: limit.counter_scope,
     unknown: limit.unknown,
-    limit_micro_usd: microFromNano(BigInt(amount)),
-    window: limit.window_kind,
+    limit_micro_usd: amount === null ? null : microFromNano(BigInt(amount)),
+    limit_requests: limit.limit_requests ?? null,
+    limit_tokens: limit.limit_tokens ?? null,
+    window: presentWindow(limit),
     timezone: limit.timezone,
     enforcement: limit.enforcement,
     thresholds: [...limit.thresholds],
     max_counters: limit.max_counters,
-    others_limit_micro_usd: limit.has_own_others ? microFromNano(BigInt(others)) : null,
+    others_limit_micro_usd: limit.has_own_others && others !== null ? microFromNano(BigInt(others)) : null,
   };
+}
+
+function windowColumns(window: CompleteLimit['window']): Pick<LimitColumn, 'window_kind' | 'window_every'> {
+  return typeof window === 'string'
+    ? { window_kind: window, window_every: null }
+    : { window_kind: window.from, window_every: window.every };
+}
+
+function presentWindow({ window_kind, window_every }: LimitColumn): CompleteLimit['window'] {
+  return window_kind === 'first_use' ? { every: window_every ?? '', from: window_kind } : window_kind;
 }
 
 /** By place: the earlier limit that a given one is. */
@@ -81,7 +104,7 @@ function earlierLimits(
 }
 
 function column(limit: CompleteLimit, earlier: LimitColumn | undefined, now: Date): LimitColumn {
-  const amount = nanoFromMicro(limit.limit_micro_usd);
+  const amount = limit.limit_micro_usd === null ? null : String(nanoFromMicro(limit.limit_micro_usd));
   const others = limit.others_limit_micro_usd;
   const settings = {
     id: earlier?.id ?? newId('lim'),
@@ -90,13 +113,15 @@ function column(limit: CompleteLimit, earlier: LimitColumn | undefined, now: Dat
     when: limit.when,
     counter_scope: limit.counter_scope,
     unknown: limit.unknown,
-    limit_nano_usd: String(amount),
-    window_kind: limit.window,
+    limit_nano_usd: amount,
+    limit_requests: limit.limit_requests,
+    limit_tokens: limit.limit_tokens,
+    ...windowColumns(limit.window),
     timezone: limit.timezone,
     enforcement: limit.enforcement,
     thresholds: sortedThresholds(limit.thresholds),
     max_counters: limit.max_counters,
-    others_limit_nano_usd: String(others === null ? amount : nanoFromMicro(others)),
+    others_limit_nano_usd: others === null ? amount : String(nanoFromMicro(others)),
     has_own_others: others !== null,
   };
   if (earlier && countedBy(settings) === countedBy(earlier)) {
@@ -114,12 +139,19 @@ function countedBy({
   counter_scope,
   unknown,
   window_kind,
+  window_every = null,
   timezone,
-}: Pick<LimitColumn, 'models' | 'when' | 'counter_scope' | 'unknown' | 'window_kind' | 'timezone'>): string {
+}: Pick<
+  LimitColumn,
+  'models' | 'when' | 'counter_scope' | 'unknown' | 'window_kind' | 'window_every' | 'timezone'
+>): string {
   const conditions = Object.entries(when).sort(([a], [b]) => (a < b ? -1 : 1));
-  return JSON.stringify([[...models].sort(), conditions, counter_scope, unknown, window_kind, timezone]);
+  const window = [window_kind, window_every === null ? null : everyMs(window_every)];
+  return JSON.stringify([[...models].sort(), conditions, counter_scope, unknown, window, timezone]);
 }
 
+const HOUR_MS = 3_600_000;
+const MAX_WINDOW_MS = 90 * 24 * HOUR_MS;
 const WHEN = ['user', 'team', 'project', 'env', 'workload_type', 'namespace'] as const;
 const SCOPES = [
   ...['key', 'principal', 'policy'],
@@ -142,6 +174,29 @@ function validLimit(limit: CompleteLimit, field: string): CompleteLimit {
   }
   if (!isAttributionName(scope, SCOPES, LABEL_SCOPE)) {
     throw invalid(`${field}.counter_scope`, `counter_scope must be one of ${namesOf(SCOPES, LABEL_SCOPE)}.`);
+  }
+  if (AMOUNTS.every((name) => limit[name] === null)) {
+    const amounts = AMOUNTS.join(', ');
+    throw invalid(`${field}.limit_micro_usd`, `A limit needs an amount: at least one of ${amounts}.`);
+  }
+  if (limit.limit_micro_usd === null && limit.others_limit_micro_usd !== null) {
+    throw invalid(
+      `${field}.others_limit_micro_usd`,
+      'The limit has no limit_micro_usd, so its counter `others` has none.',
+    );
+  }
+  const { window } = limit;
+  if (typeof window !== 'string') {
+    const ms = everyMs(window.every);
+    if (ms < HOUR_MS || ms > MAX_WINDOW_MS) {
+      throw invalid(`${field}.window.every`, 'A window that opens on first use lasts from 1h to 90d.');
+    }
+    if (enforcement === 'shadow') {
+      throw invalid(
+        `${field}.enforcement`,
+        'A limit whose windows open on first use cannot be in shadow. Use enforce or off, or another window.',
+      );
+    }
   }
   if (!isTimezone(timezone)) {
     throw invalid(`${field}.timezone`, 'timezone must be an IANA name such as Europe/Berlin or UTC.');

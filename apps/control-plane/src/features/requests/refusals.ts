@@ -57,6 +57,7 @@ function presentCounter(counter: RefusingCounter, isShown: boolean): ShownCounte
     return nano === undefined ? null : Math.max(0, microFromNano(nano));
   };
   const limit = isBudget ? undefined : figure(counter.limit);
+  const spent = isBudget ? undefined : figure(counter.spent);
   const { limitId } = definedBy({ policyId: counter.policy_id });
   const colon = limitId === undefined ? -1 : counter.subject.indexOf(':');
   return {
@@ -64,6 +65,7 @@ function presentCounter(counter: RefusingCounter, isShown: boolean): ShownCounte
     value: colon < 0 ? null : counter.subject.slice(colon + 1),
     limits: counter.limits,
     limit: limit === undefined ? null : Number(limit),
+    spent: spent === undefined ? null : Number(spent),
     limit_micro_usd: amount(counter.limit),
     spent_micro_usd: amount(counter.spent),
     estimate_micro_usd: amount(counter.wanted),

@@ -102,6 +102,7 @@ describe('refused requests in GET /requests', () => {
           value: null,
           limits: 'budget',
           limit: null,
+          spent: null,
           limit_micro_usd: 5_000,
           spent_micro_usd: 5_000,
           estimate_micro_usd: 2,

@@ -1,3 +1,4 @@
+import { REFUSING_LIMITS } from '@weighbridge/budget';
 import {
   CLASS_NAMES,
   MAX_LIMIT_MICRO_USD,
@@ -131,7 +132,6 @@ const RequestPolicy = Type.Object(
   { title: 'RequestPolicy' },
 );
 
-const LIMITS = ['budget', 'requests_per_minute', 'tokens_per_minute', 'max_parallel'] as const;
 const NullableAmount = (description: string) =>
   Nullable(Type.Integer({ minimum: 0, maximum: MAX_LIMIT_MICRO_USD, description }));
 
@@ -141,8 +141,13 @@ const RefusingCounter = Type.Object(
     value: Nullable(
       Type.String({ description: 'Of a further limit: the value that the counter is of, such as a user.' }),
     ),
-    limits: Type.String({ description: `What it limits: one of ${LIMITS.join(', ')}.` }),
+    limits: Type.String({ description: `What it limits: one of ${REFUSING_LIMITS.join(', ')}.` }),
     limit: Nullable(Type.Integer({ description: 'Requests or tokens; null for a budget.' })),
+    spent: Nullable(
+      Type.Integer({
+        description: 'Of limit_requests and limit_tokens: what the counter had when the request was refused.',
+      }),
+    ),
     limit_micro_usd: NullableAmount('Of a budget.'),
     spent_micro_usd: NullableAmount('Of a budget, when the request was refused.'),
     estimate_micro_usd: NullableAmount('What the request might have cost.'),

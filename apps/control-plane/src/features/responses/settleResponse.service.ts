@@ -20,6 +20,7 @@ import {
   type AttemptRow,
   correctedCost,
   detailsColumn,
+  detailsOf,
   lockAttempt,
   recordCorrection,
 } from '@weighbridge/ledger';
@@ -75,12 +76,14 @@ export async function settleResponse({ db, now }: ResponseDeps, final: FinalResp
     const at = now();
     const cost = await finalCost(tx, attempt, final);
     const correctionNanoUsd = await possibleCorrection(tx, attempt, cost.costNanoUsd);
-    if (correctionNanoUsd !== 0n) {
+    const tokens = uncountedTokens(attempt, final);
+    if (correctionNanoUsd !== 0n || tokens !== 0n) {
       await recordCorrection(tx, {
         correctionId: newUuid(),
         requestId: attempt.request_id,
         eventId: attempt.event_id,
         amountNanoUsd: correctionNanoUsd,
+        tokens,
         reason: reasonOf(final, attempt, cost),
         details: detailsOfFinal(final, attempt, cost),
         now: at,
@@ -147,6 +150,14 @@ async function possibleCorrection(tx: Tx, attempt: AttemptRow, cost: NanoUsd): P
   const after = before + cost - attempt.cost_nano_usd;
   if (after < 0n) return -before;
   return capped(after) - before;
+}
+
+/** What limits of tokens lack of the final usage, or have too much; 0 if none counts the attempt. */
+function uncountedTokens(attempt: AttemptRow, { usage, others }: FinalResponse): bigint {
+  const { counts } = detailsOf(attempt);
+  if (!counts || !usage) return 0n;
+  const used = others.reduce((sum, { tokens }) => sum + totalTokens(tokens), totalTokens(usage.tokens));
+  return BigInt(used) - counts.tokens;
 }
 
 /** The tokens are in the reason: those of a correction are 0, since the attempt has its own. */

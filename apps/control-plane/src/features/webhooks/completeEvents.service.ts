@@ -1,5 +1,5 @@
 import type { Database } from '@weighbridge/database';
-import { windowAt } from '@weighbridge/domain';
+import { type LimitWindow, windowFrom } from '@weighbridge/domain';
 import { furtherLimits } from '@weighbridge/state';
 import type { EventData } from './describeEvent.ts';
 import { readEventTeams } from './teamsOfEvents.ts';
@@ -17,7 +17,7 @@ interface PolicyFacts {
   readonly id: string;
   readonly name: string;
   readonly parent_policy_id: string | null;
-  readonly window_kind: Parameters<typeof windowAt>[0];
+  readonly window_kind: Exclude<LimitWindow['window_kind'], 'first_use'>;
   readonly timezone: string;
   readonly limits: unknown;
 }
@@ -66,13 +66,10 @@ function limitOf(policy: PolicyFacts, data: EventData) {
   return limit ? { limit_name: limit.name, ...windowOf(limit, data) } : {};
 }
 
-function windowOf(
-  { window_kind, timezone }: Pick<PolicyFacts, 'window_kind' | 'timezone'>,
-  { window_start }: EventData,
-) {
+function windowOf(limit: LimitWindow, { window_start }: EventData) {
   if (typeof window_start !== 'string') return {};
-  const { end } = windowAt(window_kind, timezone, new Date(window_start));
-  return { window: window_kind, reset: end?.toISOString() ?? null };
+  const { end } = windowFrom(limit, new Date(window_start));
+  return { window: limit.window_every ?? limit.window_kind, reset: end?.toISOString() ?? null };
 }
 
 function chainOf(policies: ReadonlyMap<string, PolicyFacts>, policy: PolicyFacts): string[] {

@@ -111,10 +111,16 @@ const DESCRIPTIONS: Readonly<Record<SentEventType, (data: EventData) => Parts>> 
 function budgetFacts(data: EventData): [string, string][] {
   return [
     ['Policy', nameOf(data, 'policy')],
-    ['Spent', `${dollars(data.spent_micro_usd)} of ${dollars(data.limit_micro_usd)}`],
+    ['Spent', spentOf(data)],
     ['Window', `${text(data.window)} from ${text(data.window_start)}`],
     ['Reset', text(data.reset)],
   ];
+}
+
+function spentOf(data: EventData): string {
+  if (data.limit_requests !== undefined) return `${data.spent_requests} of ${data.limit_requests} requests`;
+  if (data.limit_tokens !== undefined) return `${data.spent_tokens} of ${data.limit_tokens} tokens`;
+  return `${dollars(data.spent_micro_usd)} of ${dollars(data.limit_micro_usd)}`;
 }
 
 /** Whose budget it is, by name. */
