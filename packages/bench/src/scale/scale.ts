@@ -5,6 +5,7 @@ import { companyPolicy } from './companyPolicy.ts';
 import { contendedBudget } from './contendedBudget.ts';
 import { endedWindows } from './endedWindows.ts';
 import { freshTables } from './freshTables.ts';
+import { furtherLimits } from './furtherLimits.ts';
 import { idleProxy } from './idleProxy.ts';
 import { keyChange } from './keyChange.ts';
 import type { Lane } from './lane.ts';
@@ -19,6 +20,7 @@ const LANES: readonly Lane[] = [
   companyPolicy,
   freshTables,
   contendedBudget,
+  furtherLimits,
   manyUsers,
   newDay,
   keyChange,

@@ -36,12 +36,26 @@ export class ScaleLoad {
   }
 
   /** One request of each key to each proxy, as fast as they go. */
-  async once(keys: readonly string[]): Promise<Sent> {
+  once(keys: readonly string[]): Promise<Sent> {
     const due = keys.flatMap((key) => this.#pools.map((_, proxy) => ({ key, proxy })));
+    return this.#all(due);
+  }
+
+  /** As many requests of a key, to the proxies in turns, as fast as they go. `customerOf`: who each is for; default: it does not say. */
+  many(key: string, count: number, customerOf?: (at: number) => string): Promise<Sent> {
+    const due = Array.from({ length: count }, (_, at) => ({
+      key,
+      proxy: at % this.#pools.length,
+      ...(customerOf && { headers: { 'x-svc-user': customerOf(at) } }),
+    }));
+    return this.#all(due);
+  }
+
+  async #all(due: readonly Request[]): Promise<Sent> {
     const record = new Outcomes();
     let next = 0;
     const worker = async () => {
-      for (let one = due[next++]; one; one = due[next++]) await this.#send(one.key, one.proxy, record);
+      for (let one = due[next++]; one; one = due[next++]) await this.#send(one, record);
     };
     await Promise.all(Array.from({ length: AT_ONCE }, worker));
     return record.sent();
@@ -58,7 +72,7 @@ export class ScaleLoad {
         const at = sending.length;
         // Each key reaches each proxy, whatever divides their numbers.
         const proxy = (at + Math.floor(at / keys.length)) % this.#pools.length;
-        sending.push(this.#send(keys[at % keys.length] ?? '', proxy, record));
+        sending.push(this.#send({ key: keys[at % keys.length] ?? '', proxy }, record));
       }
       await sleep(1);
     }
@@ -70,9 +84,9 @@ export class ScaleLoad {
     for (const pool of this.#pools) await pool.close();
   }
 
-  async #send(key: string, proxy: number, record: Outcomes): Promise<void> {
+  async #send({ key, proxy, headers: more }: Request, record: Outcomes): Promise<void> {
     const began = performance.now();
-    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' };
+    const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json', ...more };
     const pool = this.#pools[proxy] as Pool;
     const status = await pool
       .request({ method: 'POST', path: '/v1/chat/completions', headers, body: BODY })
@@ -83,6 +97,13 @@ export class ScaleLoad {
       .catch(() => 0);
     record.add(performance.now() - began, status);
   }
+}
+
+interface Request {
+  readonly key: string;
+  /** Its index. */
+  readonly proxy: number;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 class Outcomes {

@@ -6,7 +6,7 @@ import { ScaleLoad } from './scaleLoad.ts';
 export async function withProxies<Result>(
   run: TestRun,
   count: number,
-  use: (service: Service, load: ScaleLoad) => Promise<Result>,
+  use: (service: Service, load: ScaleLoad, proxies: readonly RunningProxy[]) => Promise<Result>,
 ): Promise<Result> {
   const service = await startService(run, 'shared/mockVendor');
   const proxies: RunningProxy[] = [];
@@ -14,7 +14,7 @@ export async function withProxies<Result>(
     for (let at = 0; at < count; at++) proxies.push(await startProxy(run, service, `proxy-${at}`));
     const load = new ScaleLoad(proxies);
     try {
-      return await use(service, load);
+      return await use(service, load, proxies);
     } finally {
       await load.close();
     }
