@@ -38,7 +38,7 @@ function field(schema, depth = 1) {
     choices: choices?.filter((choice) => choice !== null),
     format,
     minimum,
-    items: items && field(items, MAX_DEPTH),
+    items: items && field(items, MAX_DEPTH - 1),
     fields: depth < MAX_DEPTH ? properties && fields(properties, depth + 1) : undefined,
   };
 }

@@ -1,11 +1,11 @@
-import type { BudgetUse, LedgerState } from '@weighbridge/ledger';
+import type { BudgetUse, LedgerState, LimitUse } from '@weighbridge/ledger';
 import type { Metrics } from '@weighbridge/runtime';
 
 /** Gauges that show the latest values read from the ledger. */
 export interface LedgerGauges {
   show(state: LedgerState): void;
   /** The policies closest to their limits. */
-  showBudgets(use: readonly BudgetUse[]): void;
+  showBudgets(use: readonly BudgetUse[], limits: readonly LimitUse[]): void;
   showDifference(differenceNanoUsd: bigint): void;
   /** Days that are old enough to be archived, and are not. */
   showArchiveDue(days: number): void;
@@ -15,6 +15,7 @@ export function addLedgerGauges(metrics: Metrics): LedgerGauges {
   let state: LedgerState | undefined;
   let differenceNanoUsd = 0;
   let budgets: readonly BudgetUse[] = [];
+  let limits: readonly LimitUse[] = [];
   let archiveDue = 0;
   const ofState = (name: string, help: string, read: (state: LedgerState) => number) =>
     metrics.gauge(name, help, () => (state ? read(state) : 0));
@@ -69,6 +70,15 @@ export function addLedgerGauges(metrics: Metrics): LedgerGauges {
     ['policy'],
     () => budgets.map(({ policyId, usedRatio }) => [{ policy: policyId }, usedRatio] as const),
   );
+  metrics.gaugeBy(
+    'weighbridge_limit_used_ratio',
+    'How much of its amount the counter of a further limit has used that spent most in the current window.',
+    ['policy', 'limit'],
+    () =>
+      limits.map(
+        ({ policyId, limitId, usedRatio }) => [{ policy: policyId, limit: limitId }, usedRatio] as const,
+      ),
+  );
   metrics.gauge(
     'weighbridge_ledger_difference_nano_usd',
     "Difference between buckets and the ledger's rows at the latest nightly comparison; anything but 0 is a fault.",
@@ -83,8 +93,9 @@ export function addLedgerGauges(metrics: Metrics): LedgerGauges {
     show: (latest) => {
       state = latest;
     },
-    showBudgets: (latest) => {
+    showBudgets: (latest, latestLimits) => {
       budgets = latest;
+      limits = latestLimits;
     },
     showDifference: (latest) => {
       differenceNanoUsd = Number(latest);

@@ -1,5 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type ArchiveState, readArchiveState, readBudgetUse, readLedgerState } from '@weighbridge/ledger';
+import {
+  type ArchiveState,
+  readArchiveState,
+  readBudgetUse,
+  readLedgerState,
+  readLimitUse,
+} from '@weighbridge/ledger';
 import type { Logger } from '@weighbridge/runtime';
 import { MAINTENANCE_TASKS, type MaintenanceDeps, type Progress } from './maintenanceTasks.ts';
 import { runExclusively } from './runExclusively.ts';
@@ -55,7 +61,10 @@ export async function startMaintenance(deps: MaintenanceDeps, logger: Logger): P
       const now = deps.now();
       if (now.getTime() - budgetsReadAt < BUDGETS_EVERY_MS) return;
       budgetsReadAt = now.getTime();
-      deps.metrics.showBudgets(await readBudgetUse(deps.db, now, SHOWN_BUDGETS));
+      deps.metrics.showBudgets(
+        await readBudgetUse(deps.db, now, SHOWN_BUDGETS),
+        await readLimitUse(deps.db, now, SHOWN_BUDGETS),
+      );
     } catch (error) {
       logger.warn({ why: error }, 'failed to read the state of the ledger; metrics keep the last values');
     }

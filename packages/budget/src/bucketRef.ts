@@ -49,6 +49,34 @@ export function hashedValueSubject(attribution: string, sha256: Uint8Array): str
   return `${attribution}#${Buffer.from(sha256).toString('hex')}`;
 }
 
+/** Whose counter a subject names. */
+interface CounterOwner {
+  /** `key`, `principal`, `policy`, the attribution such as `user`, `unknown` or `others`. */
+  readonly counter: string;
+  readonly keyId: string | null;
+  readonly principalId: string | null;
+  /** Of attribution. Null: of none, or so long that only its hash is known. */
+  readonly value: string | null;
+  /** Of a long value, in hex. */
+  readonly valueSha256: string | null;
+}
+
+/** The inverse of `keySubject`, `principalSubject`, `valueSubject` and `hashedValueSubject`. */
+export function ownerOf(subject: string): CounterOwner {
+  const end = subject.search(/[:#]/);
+  const counter = end < 0 ? subject : subject.slice(0, end);
+  const who = end < 0 ? null : subject.slice(end + 1);
+  const isHash = subject[end] === '#';
+  const isValue = counter !== 'key' && counter !== 'principal';
+  return {
+    counter,
+    keyId: counter === 'key' ? who : null,
+    principalId: counter === 'principal' ? who : null,
+    value: isValue && !isHash ? who : null,
+    valueSha256: isHash ? who : null,
+  };
+}
+
 /** What a bucket counts other than nano-USD. */
 export type CountUnit = 'requests' | 'tokens';
 

@@ -33,6 +33,7 @@ export {
   keySubject,
   NO_COUNTS,
   OTHERS_SUBJECT,
+  ownerOf,
   POLICY_SUBJECT,
   principalBucket,
   principalSubject,

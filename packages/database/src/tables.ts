@@ -88,6 +88,7 @@ export interface BudgetOverrides {
   reason: string;
   subject: string;
   updated_at: Timestamp;
+  value: string | null;
 }
 
 export interface BudgetThresholdsReached {
@@ -576,10 +577,12 @@ export interface SchemaRequirements {
 export interface SpendBuckets {
   bucket_key: string;
   counter_version: number;
+  last_used_at: Timestamp | null;
   leased_nano_usd: Generated<bigint>;
   limit_nano_usd: bigint | null;
   opening_nano_usd: Generated<bigint>;
   policy_id: string;
+  spent_class: number | null;
   spent_nano_usd: bigint;
   subject: string;
   window_start: Timestamp;
@@ -626,6 +629,11 @@ export interface Teams {
   parent_team_id: string | null;
   policy_id: string | null;
   updated_at: Timestamp;
+}
+
+export interface ThresholdsDue {
+  bucket_key: string;
+  id: Generated<bigint>;
 }
 
 export interface UsageAttributionDays {
@@ -900,6 +908,7 @@ export interface DB {
   stored_objects: StoredObjects;
   stored_responses: StoredResponses;
   teams: Teams;
+  thresholds_due: ThresholdsDue;
   usage_attribution_days: UsageAttributionDays;
   usage_attributions: UsageAttributions;
   usage_by_day: UsageByDay;

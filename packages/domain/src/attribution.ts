@@ -169,6 +169,14 @@ export function workloadTypeKey(workloadType: HashedText | undefined): string {
   return workloadType ? Buffer.from(workloadType.sha256.subarray(0, 8)).toString('hex') : '';
 }
 
+/** Attribution with one value, by its name such as `user` or `labels.tier`, as a request has it that says so. */
+export function attributionWith(name: string, text: string): Attribution {
+  const trimmed = text.trim();
+  if (name.startsWith('labels.')) return { labels: { [name.slice('labels.'.length)]: cut(trimmed) ?? '' } };
+  const said = name === 'session' ? hashed(trimmed) : cut(trimmed);
+  return { labels: {}, ...(said !== undefined && { [name]: said }) };
+}
+
 function hashed(text: string | undefined): HashedText | undefined {
   if (!text) return undefined;
   return { text: cut(text) ?? '', sha256: createHash('sha256').update(text).digest() };

@@ -10,6 +10,7 @@ export { usageFromGemini } from './geminiUsage.ts';
 export * from './ids.ts';
 export { IntrusiveSet, type Slotted } from './intrusiveSet.ts';
 export * from './keyToken.ts';
+export { LIMIT_DEFAULTS } from './limitDefaults.ts';
 export * from './messagesIterations.ts';
 export * from './meteredUsage.ts';
 export * from './modelId.ts';

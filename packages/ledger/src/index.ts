@@ -12,12 +12,13 @@ export {
   overrideKey,
   readOverrides,
 } from './buckets/overrides.ts';
-export { endDueOverrides, markDueOverrides } from './budgets/endOverrides.ts';
+export { endDueOverrides, endOverridesOf, markDueOverrides } from './budgets/endOverrides.ts';
 export { type BudgetUse, readBudgetUse } from './budgets/readBudgetUse.ts';
-export { COUNTER_ORDERS, type CounterRow, readCounters } from './budgets/readCounters.ts';
+export { COUNTER_ORDERS, readCounters } from './budgets/readCounters.ts';
 export { type CounterUse, readCounterUse, readPolicyUse } from './budgets/readCounterUse.ts';
 export { type FullCounter, readFullestCounters } from './budgets/readFullestCounters.ts';
-export { setBucketLimits } from './budgets/setBucketLimits.ts';
+export { type LimitUse, readLimitUse } from './budgets/readLimitUse.ts';
+export { setBucketLimits, setCounterLimits } from './budgets/setBucketLimits.ts';
 export { recordOverdueThresholds, type ThresholdReached } from './budgets/thresholds.ts';
 export { type CounterDefinition, openCounter } from './counters/openCounter.ts';
 export { type BillingDetails, detailsColumn, detailsOf } from './events/billingDetails.ts';

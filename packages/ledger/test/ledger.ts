@@ -12,9 +12,8 @@ export function useLedger(): Pick<TestDatabase, 'url' | 'db'> {
   beforeEach(async () => {
     await sql`TRUNCATE usage_events, spend_buckets, spend_by_month, budget_leases, usage_by_hour, usage_by_day,
       usage_totals_by_hour, usage_totals_by_day, usage_attributions, usage_attribution_days, ledger_days,
-      ledger_day_buckets, ledger_day_changes, producers, producer_shards, quarantined_usage, appended_spend`.execute(
-      database.db,
-    );
+      ledger_day_buckets, ledger_day_changes, producers, producer_shards, quarantined_usage, appended_spend,
+      thresholds_due`.execute(database.db);
     // As on a new database: the sums have all usage.
     await sql`UPDATE usage_by_day_since SET since = ${new Date(0)}, totals_since = ${new Date(0)}`.execute(
       database.db,

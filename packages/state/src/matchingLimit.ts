@@ -16,8 +16,8 @@ import {
   type PolicyCounter,
   UnknownAttribution,
 } from '@weighbridge/contracts';
-import { type Attribution, compileModelPatterns } from '@weighbridge/domain';
-import { isByAttribution } from './limitColumn.ts';
+import { type Attribution, attributionWith, compileModelPatterns } from '@weighbridge/domain';
+import { isByAttribution, type LimitCounter } from './limitColumn.ts';
 
 /** An amount of a further limit of a policy, in the form that matching an attempt needs. */
 export interface MatchingLimit extends Pick<BudgetedPolicy, 'enforcement' | 'isHard'> {
@@ -76,18 +76,48 @@ function subjects(
     const own = { subject: bucket.subject, value: undefined };
     return () => own;
   }
-  const attributionName = counterScope.replace(/^label:/, 'labels.');
-  const kind = counterScope.startsWith('label:') ? 'label' : counterScope;
+  const attributionName = attributionOf(counterScope);
+  const kind = kindOfValues(counterScope);
   return (attribution) => {
-    const text = textOf(attribution, attributionName);
-    if (text !== undefined && text !== '') {
-      const hash = wholeHash(attribution, attributionName);
-      return { subject: hash ? hashedValueSubject(kind, hash) : valueSubject(kind, text), value: text };
-    }
+    const ofValue = valueSubjectOf(attribution, attributionName, kind);
+    if (ofValue) return ofValue;
     if (unknown === UnknownAttribution.SKIP) return undefined;
     if (unknown === UnknownAttribution.REFUSE) throw attributionRequired(name, bucket, attributionName);
     return { subject: UNKNOWN_SUBJECT, value: undefined };
   };
+}
+
+/** The name of the attribution that a counter scope has counters for, such as `labels.tier`. */
+function attributionOf(counterScope: string): string {
+  return counterScope.replace(/^label:/, 'labels.');
+}
+
+/** What the subjects of a counter scope by attribution begin with. */
+function kindOfValues(counterScope: string): string {
+  return counterScope.startsWith('label:') ? 'label' : counterScope;
+}
+
+/** The subject of the counter for a value that an operator names: that of the attempts which have it. Undefined: there is none for it. */
+export function subjectOfValue(counterScope: string, value: string): string | undefined {
+  const name = attributionOf(counterScope);
+  return valueSubjectOf(attributionWith(name, value), name, kindOfValues(counterScope))?.subject;
+}
+
+/** The subject of the counter of a further limit for attempts with this attribution and maybe more. Undefined: it depends on the rest. */
+export function subjectIn(
+  { limit, bucket }: Pick<LimitCounter, 'limit' | 'bucket'>,
+  attribution: Attribution,
+): string | undefined {
+  if (!isByAttribution(limit)) return bucket.subject;
+  const { counter_scope: scope } = limit;
+  return valueSubjectOf(attribution, attributionOf(scope), kindOfValues(scope))?.subject;
+}
+
+function valueSubjectOf(attribution: Attribution, name: string, kind: string): LimitSubject | undefined {
+  const text = textOf(attribution, name);
+  if (text === undefined || text === '') return undefined;
+  const hash = wholeHash(attribution, name);
+  return { subject: hash ? hashedValueSubject(kind, hash) : valueSubject(kind, text), value: text };
 }
 
 function budgetOf(

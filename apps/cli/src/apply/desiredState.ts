@@ -40,7 +40,11 @@ export const NAME_FIELD: Readonly<Record<Section, string>> = {
 /** What tells a resource of the file from the others of its section: an alias may be named once for each policy, an override for each counter. */
 export function identityOf(section: Section, fields: Json): string {
   const name = String(fields[NAME_FIELD[section]]);
-  if (section === 'overrides') return `${name} for ${String(fields.principal_id ?? fields.key_id ?? 'all')}`;
+  if (section === 'overrides') {
+    const { limit, value, principal_id, key_id } = fields;
+    const of = limit === undefined ? '' : `, limit ${String(limit)}`;
+    return `${name}${of} for ${String(value ?? principal_id ?? key_id ?? 'all')}`;
+  }
   return section === 'aliases' && fields.policy != null ? `${name} of ${String(fields.policy)}` : name;
 }
 

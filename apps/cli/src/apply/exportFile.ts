@@ -81,8 +81,10 @@ export function exportFile(current: CurrentState, published: OpenApiSchemas): Ex
       ...(active === false && { active }),
     })),
     overrides: current.overrides.map(
-      ({ policy_id, principal_id, key_id, limit_micro_usd, reason, ends_at }) => ({
+      ({ policy_id, limit_name, value, principal_id, key_id, limit_micro_usd, reason, ends_at }) => ({
         policy: named('policies', policy_id),
+        ...given('limit', limit_name ?? undefined),
+        ...given('value', value ?? undefined),
         ...(key_id === null && principal_id !== null && { principal_id }),
         ...(key_id !== null && { key_id }),
         limit_micro_usd,

@@ -87,8 +87,8 @@ export function fileSchema(published: OpenApiSchemas): Schema {
     ),
     overrides: withFields(
       published.NewOverride,
-      { policy: { type: 'string', minLength: 1 }, limit_usd: Dollars },
-      ['policy_id', 'duration_seconds'],
+      { policy: { type: 'string', minLength: 1 }, limit: Name, limit_usd: Dollars },
+      ['policy_id', 'limit_id', 'duration_seconds'],
       ['policy', 'reason', 'ends_at'],
     ),
     models: withFields(published.NewCatalogModel, { model: { type: 'string' }, price }, ['price'], ['model']),

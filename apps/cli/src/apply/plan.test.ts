@@ -511,6 +511,37 @@ describe('overrides', () => {
     );
     expect(others?.action).toBe('create');
   });
+
+  it('of a further limit name it and the value, also one of a policy that is new', () => {
+    const { principal_id: _, ...others } = desired;
+    const ofValue = { ...others, limit: 'each customer', value: 'ann' };
+    const [, created] = planned({ policies: [{ name: 'each' }], overrides: [ofValue] });
+    const { policy: __, limit: ___, ...fields } = ofValue;
+    expect(created?.calls[0]?.body).toEqual({
+      ...fields,
+      policy_id: '{policies:each}',
+      limit_id: 'each customer',
+    });
+    const there = {
+      ...found,
+      principal_id: null,
+      limit_id: 'lim_1',
+      limit_name: 'each customer',
+      value: 'ann',
+    };
+    const state = { policies, overrides: [there] };
+    expect(planned({ overrides: [ofValue] }, state)).toEqual([]);
+    const [changed] = planned({ overrides: [{ ...ofValue, limit_micro_usd: 0 }] }, state);
+    expect([changed?.name, changed?.calls[0]?.body]).toEqual([
+      'each, limit each customer for ann',
+      { limit_micro_usd: 0 },
+    ]);
+    for (const other of [{ value: 'bob' }, { limit: 'each session' }]) {
+      expect(planned({ overrides: [{ ...ofValue, ...other }] }, state)[0]?.action).toBe('create');
+    }
+    const [ended] = planned({}, state, ['overrides']);
+    expect([ended?.action, ended?.name]).toEqual(['delete', 'each, limit each customer for ann']);
+  });
 });
 
 describe('webhooks', () => {

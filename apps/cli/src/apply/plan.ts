@@ -151,15 +151,18 @@ class Planner {
 
   /** An override whose end has come stays in the file for the record: nothing is to be done for it. */
   overrideChange(desired: DesiredResource, now: Date): Change[] {
-    const { policy: _, ...fields } = desired.fields;
+    const { policy: _, limit, ...fields } = desired.fields;
     if (new Date(String(fields.ends_at)) <= now) return [];
     const policy_id = this.#reference('policies', desired, 'policy');
     const found = this.#current.overrides.find(
-      (override) => override.policy_id === policy_id && isSameCounter(override, fields),
+      (override) => override.policy_id === policy_id && isSameCounter(override, desired.fields),
     );
-    const { principal_id, key_id, ...changeable } = fields;
+    const { principal_id, key_id, value, ...changeable } = fields;
     const name = identityOf('overrides', desired.fields);
-    const wanted = found ? changeable : { policy_id, ...fields };
+    // The service finds a limit by its name too: that of a new policy has no id yet.
+    const wanted = found
+      ? changeable
+      : { policy_id, ...(limit !== undefined && { limit_id: limit }), ...fields };
     return resourceChange('overrides', wanted, found).map((change) => ({ ...change, name }));
   }
 

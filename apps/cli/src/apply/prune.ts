@@ -1,5 +1,5 @@
 import { type Call, type Change, type CurrentState, deletion, stateOfKey } from './changes.ts';
-import { type ApplyFile, type Json, NAME_FIELD, type Section } from './desiredState.ts';
+import { type ApplyFile, identityOf, type Json, NAME_FIELD, type Section } from './desiredState.ts';
 
 /** The kinds that `--prune` may delete; principals stay, also those of a deleted team, since their spend is on record. */
 export const PRUNABLE = [
@@ -108,6 +108,9 @@ function surplusAliases(
 
 /** A counter of a policy in a file, and one of the service. A key's counter has the key's principal too. */
 export function isSameCounter(override: Json, fields: Json): boolean {
+  const isSame = (of: unknown, named: unknown) => (of ?? undefined) === named;
+  const value = typeof fields.value === 'string' ? fields.value.trim() : undefined;
+  if (!isSame(override.limit_name, fields.limit) || !isSame(override.value, value)) return false;
   return override.key_id == null
     ? fields.key_id === undefined && (override.principal_id ?? undefined) === fields.principal_id
     : override.key_id === fields.key_id;
@@ -126,8 +129,9 @@ function surplusOverrides(
       ),
   );
   return surplus.map((override) => {
-    const { id, policy_name, principal_id, key_id } = override;
-    const name = `${String(policy_name)} for ${String(key_id ?? principal_id ?? 'all')}`;
+    const { id, policy_name: policy, limit_name, value, principal_id, key_id } = override;
+    const given = { limit: limit_name ?? undefined, value, principal_id, key_id };
+    const name = identityOf('overrides', { policy, ...given });
     return deletion('overrides', name, `/api/v1/overrides/${String(id)}`, override);
   });
 }

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util';
-import { API_PRICE, comparablePrice, readPrice } from '@weighbridge/domain';
+import { API_PRICE, comparablePrice, LIMIT_DEFAULTS, readPrice } from '@weighbridge/domain';
 
 type Json = Record<string, unknown>;
 
@@ -46,22 +46,6 @@ function limitInMicroUsd(fields: Json, param: string): Json {
 function inField(param: string, message: string): Error {
   return Object.assign(new Error(message), { param });
 }
-
-/** What the service gives a further limit that says nothing else. */
-const LIMIT_DEFAULTS: Json = {
-  models: [],
-  when: {},
-  counter_scope: 'principal',
-  unknown: 'share',
-  window: 'month',
-  timezone: 'UTC',
-  enforcement: 'enforce',
-  max_counters: 100_000,
-  limit_micro_usd: null,
-  limit_requests: null,
-  limit_tokens: null,
-  others_limit_micro_usd: null,
-};
 
 /** Whether a field already has the desired value. */
 export function matchesDesired(field: string, desired: unknown, actual: unknown): boolean {

@@ -4,7 +4,8 @@ import { Command } from 'commander';
 import { stringify } from 'yaml';
 import { listAll, reader } from '../apply/currentState.ts';
 import type { Json } from '../apply/desiredState.ts';
-import { mapConfig } from '../litellm/config.ts';
+import { mapConfig, parseConfig } from '../litellm/config.ts';
+import { EVERYONE, mapEveryone } from '../litellm/everyone.ts';
 import { type KeyToIssue, mapKeys } from '../litellm/keys.ts';
 import { createReport, reportLines } from '../litellm/report.ts';
 import { readRows } from '../litellm/rows.ts';
@@ -27,6 +28,10 @@ export function importCommand(cli: Cli): Command {
       "LiteLLM's keys with their budgets: the response of /key/list?return_full_object=true, or a CSV",
     )
     .option('--teams <file>', "LiteLLM's teams with their budgets: the response of /team/list, or a CSV")
+    .option(
+      '--customers <file>',
+      "LiteLLM's customers (end users) with their budgets: the response of /customer/list, or a CSV",
+    )
     .option('--out <file>', 'write the file for apply here')
     .option(
       '--issue-keys <file>',
@@ -44,21 +49,27 @@ export function importCommand(cli: Cli): Command {
           'Give --out to write the file, --issue-keys to issue the keys, or --dry-run for the report alone.',
         );
       const read = async (file: string | undefined) => (file ? await readText(cli, file) : undefined);
-      const [config, prices, keys, teams] = [
+      const [config, prices, keys, teams, customers] = [
         await read(options.config),
         await read(options.prices),
         await read(options.keys),
         await read(options.teams),
+        await read(options.customers),
       ];
       const report = createReport();
       const listed = prices === undefined ? undefined : parseJson(prices, options.prices);
       const { rule } = await (await import('../apply/serviceRules.ts')).loadServiceRules();
       const check = (alias: Json) => rule('aliases', alias, true);
-      const sections = config === undefined ? undefined : mapConfig(config, listed, check, report);
+      const settings = config === undefined ? undefined : parseConfig(config);
+      const sections = settings && mapConfig(settings, listed, check, report);
       const rows = keys === undefined ? [] : readRows(keys, options.keys);
       const groups = sections?.groups ?? NO_GROUPS;
       const teamRows = teams === undefined ? [] : readRows(teams, options.teams);
-      const people = mapKeys(rows, teamRows, groups, cli.now(), report);
+      const customerRows = customers === undefined ? [] : readRows(customers, options.customers);
+      const now = cli.now();
+      const everyone = mapEveryone(settings ?? {}, customerRows, now, report);
+      const above = everyone.policies.length > 0 ? EVERYONE : undefined;
+      const people = mapKeys(rows, teamRows, groups, { now, above }, report);
       const json = invoked.optsWithGlobals().json === true;
 
       if (options.out && !options.dryRun) {
@@ -68,9 +79,10 @@ export function importCommand(cli: Cli): Command {
           profiles: sections?.profiles ?? [],
           aliases: sections?.aliases ?? [],
           webhooks: sections?.webhooks ?? [],
-          policies: people.policies,
+          policies: [...everyone.policies, ...people.policies],
           teams: people.teams,
           principals: people.principals,
+          overrides: everyone.overrides,
         };
         const filled = Object.fromEntries(Object.entries(file).filter(([, some]) => some.length > 0));
         await cli.writeFile(options.out, stringify(filled, { aliasDuplicateObjects: false }));

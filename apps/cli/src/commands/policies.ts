@@ -109,9 +109,14 @@ function addCounters(command: Command, cli: Cli): void {
     query: {
       sort: { text: 'the order', default: '-spent' },
       principal_id: { text: 'only counters that this principal counts in' },
+      // --limit is how many items.
+      limit_id: { flag: 'of-limit <name or id>', text: 'the counters of this further limit' },
+      value: { text: 'with --of-limit: the counter of this value of attribution' },
     },
-    columns: ({ counter_scope }, _options, items) => [
-      ['PRINCIPAL', (counter) => counter.principal_id],
+    columns: ({ counter_scope, limit_id }, _options, items) => [
+      ...(limit_id !== null && !OWNED.has(counter_scope)
+        ? [['VALUE', valueText] satisfies Column<Counter>]
+        : [['PRINCIPAL', (counter) => counter.principal_id] satisfies Column<Counter>]),
       ...(counter_scope === 'key' ? [['KEY', keyText] satisfies Column<Counter>] : []),
       ['SPENT', (counter) => usd(counter.spent_micro_usd)],
       ['LEASED', (counter) => usd(counter.leased_micro_usd)],
@@ -120,11 +125,19 @@ function addCounters(command: Command, cli: Cli): void {
       ...(items.some(({ override }) => override)
         ? [['LIMIT ENDS', ({ override }) => time(override?.ends_at ?? null)] satisfies Column<Counter>]
         : []),
+      ['LAST USED', ({ last_used_at }) => time(last_used_at)],
     ],
     after: (session, _items, { reset }) => {
       if (reset !== null) session.err(`The window ends at ${time(reset)}.`);
     },
   });
+}
+
+/** The scopes whose counters are of keys and principals. */
+const OWNED: ReadonlySet<string> = new Set(['key', 'principal', 'policy']);
+
+function valueText({ counter, value, value_sha256 }: Counter): string {
+  return value ?? (value_sha256 === null ? `(${counter})` : `(SHA-256 ${value_sha256})`);
 }
 
 function keyText({ key_id, key_name }: Counter): string {

@@ -26,6 +26,7 @@ export function usageCommand(cli: Cli): Command {
         'counted per': report.counter_scope,
         window: `${time(report.window_start)} to ${report.reset === null ? 'no end' : time(report.reset)}`,
         'spent by principal': `${usd(report.principal_spent_micro_usd)}${report.principal_spent_complete ? '' : ' or more'}`,
+        ...Object.fromEntries(report.limits.map((limit) => [`limit ${limit.limit_name}`, limitText(limit)])),
         'as of': time(report.bucket_as_of),
       });
     });
@@ -33,7 +34,19 @@ export function usageCommand(cli: Cli): Command {
 
 type Report = components['schemas']['UsageReport'];
 
+function limitText(limit: Report['limits'][number]): string {
+  const { spent_micro_usd: spent, limit_micro_usd: most, models, enforcement, reset, override } = limit;
+  return [
+    `${usd(spent)} of ${usd(most)}`,
+    ...(models.length > 0 ? [`for ${models.join(', ')}`] : []),
+    ...(enforcement === 'enforce' ? [] : ['not enforced']),
+    ...(override ? [`override until ${time(override.ends_at)}`] : []),
+    ...(reset === null ? [] : [`until ${time(reset)}`]),
+  ].join(', ');
+}
+
 function headroomText({ headroom_micro_usd: left, headroom_counter: counter }: Report): string {
-  if (!counter?.is_parent) return usd(left);
+  if (!counter?.is_parent)
+    return counter?.limit_name ? `${usd(left)} (of the limit ${counter.limit_name})` : usd(left);
   return `${usd(left)} (of the parent policy${counter.policy_id === null ? '' : ` ${counter.policy_id}`})`;
 }

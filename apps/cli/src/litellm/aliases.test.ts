@@ -15,7 +15,7 @@ const deployment = (model_name: string, model = `openai/${model_name}`) => ({
 function converted(config: Json) {
   const report = createReport();
   const check = (alias: Json) => rule('aliases', alias, true);
-  const { groups, ...sections } = mapConfig(stringify(config), undefined, check, report);
+  const { groups, ...sections } = mapConfig(config, undefined, check, report);
   const filled = Object.fromEntries(Object.entries(sections).filter(([, some]) => some.length > 0));
   // What is converted can be applied.
   expect(() => readApplyFile('gateway.yaml', stringify(filled), published, rule)).not.toThrow();

@@ -5,6 +5,7 @@ import { type ImportedModel, importModels } from '../catalog/importedModel.ts';
 import { ALERT_SETTINGS, mapAlerting } from './alerting.ts';
 import { type CheckAlias, mapAliases } from './aliases.ts';
 import { asObject, type Deployment, inDecimals, readDeployment } from './deployment.ts';
+import { BUDGET_SETTINGS } from './everyone.ts';
 import type { Report } from './report.ts';
 
 /** A config.yaml as sections of a file for `weighbridge apply`. */
@@ -37,15 +38,13 @@ const HINTS: Readonly<Record<string, string>> = {
   'litellm_settings.cache': 'enable the response cache in a policy or a profile',
   'litellm_settings.num_retries': 'set UPSTREAM_MAX_RETRIES of the data plane',
   'litellm_settings.request_timeout': 'set UPSTREAM_FIRST_BYTE_TIMEOUT_MS of the data plane',
-  'litellm_settings.max_budget': 'create a policy with counter_scope "policy" as the parent of the others',
   'router_settings.num_retries': 'set UPSTREAM_MAX_RETRIES of the data plane',
   'router_settings.timeout': 'set UPSTREAM_FIRST_BYTE_TIMEOUT_MS of the data plane',
   'router_settings.allowed_fails': 'circuit breakers are built in',
   'router_settings.cooldown_time': 'circuit breakers are built in',
 };
 
-export function mapConfig(text: string, prices: unknown, check: CheckAlias, report: Report): ConfigSections {
-  const config = asObject(parseYaml(text));
+export function mapConfig(config: Json, prices: unknown, check: CheckAlias, report: Report): ConfigSections {
   const list = Array.isArray(config.model_list) ? config.model_list : [];
   const deployments = list.flatMap((entry, index) => {
     const deployment = readDeployment(entry, `model_list[${index}]`, report);
@@ -72,6 +71,7 @@ export function mapConfig(text: string, prices: unknown, check: CheckAlias, repo
       const at = `${section}.${name}`;
       if (['routing_strategy', 'model_group_alias', 'fallbacks'].includes(name)) continue;
       if (section === 'general_settings' && ALERT_SETTINGS.includes(name)) continue;
+      if (BUDGET_SETTINGS.includes(at)) continue;
       report.addSkipped(at, HINTS[at] ?? 'no counterpart');
     }
   }
@@ -81,9 +81,9 @@ export function mapConfig(text: string, prices: unknown, check: CheckAlias, repo
 }
 
 /** The parser's message would repeat the line, which may contain a secret. */
-function parseYaml(text: string): unknown {
+export function parseConfig(text: string): Json {
   try {
-    return parse(text, { prettyErrors: false });
+    return asObject(parse(text, { prettyErrors: false }));
   } catch (error) {
     const { code = 'unknown', pos = [0] } = error as { code?: string; pos?: readonly number[] };
     const line = text.slice(0, pos[0]).split('\n').length;

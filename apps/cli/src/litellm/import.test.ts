@@ -374,6 +374,115 @@ model_list:
     expect(() => readApplyFile('gateway.yaml', files['gateway.yaml'] ?? '', published, rule)).not.toThrow();
   });
 
+  it('makes further limits of budgets by model, of several durations, of customers, tags and providers', async () => {
+    const config = `${CONFIG}
+litellm_settings:
+  max_budget: 500
+  budget_duration: 30d
+  max_end_user_budget: 2
+  tag_budget_config:
+    engineering: { max_budget: 50, budget_duration: 7d }
+    "product:chat": { budget_limit: 10, time_period: 1d }
+    "a,b": { max_budget: 1 }
+`.replace(
+      'router_settings:',
+      'router_settings:\n  provider_budget_config: { openai: { budget_limit: 100, time_period: 1d } }',
+    );
+    const keys = [
+      {
+        key_alias: 'chat',
+        user_id: 'ada',
+        model_max_budget: { 'GPT 4o': { budget_limit: 3, time_period: '1d' }, claude: 4, unheard: 1 },
+        budget_limits: [
+          { budget_duration: '1h', max_budget: 0.5 },
+          { budget_duration: '30d', max_budget: 20 },
+        ],
+      },
+      { key_alias: 'in a team', team_id: 't1', user_id: 'bob' },
+      { key_alias: 'plain', user_id: 'cy' },
+    ];
+    const teams = [
+      { team_id: 't1', team_alias: 'engines', model_max_budget: '{"openai/*": {"max_budget": 9}}' },
+    ];
+    const customers = [
+      { user_id: 'ann', litellm_budget_table: { max_budget: 7 }, spend: 1 },
+      { user_id: 'bob', litellm_budget_table: { max_budget: 1, budget_duration: '1d', rpm_limit: 5 } },
+      { user_id: 'eve', blocked: true },
+      { user_id: 'fay' },
+    ];
+    const { out, files } = await run(
+      ['--config', 'config.yaml', '--keys', 'k.json', '--teams', 't.json', '--customers', 'c.json', ...OUT],
+      {
+        'config.yaml': config,
+        'k.json': JSON.stringify({ keys }),
+        't.json': JSON.stringify(teams),
+        'c.json': JSON.stringify(customers),
+      },
+    );
+    const file = parse(files['gateway.yaml'] ?? '');
+    const [all, team, key] = file.policies;
+    const ofCustomer = { counter_scope: 'user', unknown: 'skip' };
+    expect(all).toEqual({
+      ...{ name: 'litellm all', limit_micro_usd: 500_000_000, window: 'month', counter_scope: 'policy' },
+      user_from_body: true,
+      limits: [
+        { name: 'each customer', ...ofCustomer, limit_micro_usd: 2_000_000, window: 'none' },
+        { name: 'each customer, day', ...ofCustomer, limit_micro_usd: 1e15, window: 'day' },
+        {
+          ...{ name: 'tag engineering', when: { 'labels.tag': 'engineering' }, counter_scope: 'policy' },
+          ...{ limit_micro_usd: 50_000_000, window: 'week' },
+        },
+        {
+          ...{ name: 'tag product:chat', when: { 'labels.product': 'chat' }, counter_scope: 'policy' },
+          ...{ limit_micro_usd: 10_000_000, window: 'day' },
+        },
+        {
+          ...{ name: 'provider openai', models: ['openai/*'], counter_scope: 'policy' },
+          ...{ limit_micro_usd: 100_000_000, window: 'day' },
+        },
+      ],
+    });
+    expect(team).toMatchObject({
+      parent: 'litellm all',
+      limits: [
+        { name: 'openai/*', models: ['openai/*'], counter_scope: 'policy', limit_micro_usd: 9_000_000 },
+      ],
+    });
+    expect(key).toEqual({
+      ...{ name: 'litellm key chat', parent: 'litellm all', counter_scope: 'key' },
+      limits: [
+        {
+          ...{ name: 'GPT 4o', models: ['azure/gpt-4o-eu', 'openai/gpt-4o'], counter_scope: 'key' },
+          ...{ limit_micro_usd: 3_000_000, window: 'day' },
+        },
+        {
+          ...{ name: 'claude', models: ['anthropic/claude-x'], counter_scope: 'key' },
+          ...{ limit_micro_usd: 4_000_000, window: 'none' },
+        },
+        { name: 'each hour', counter_scope: 'key', limit_micro_usd: 500_000, window: 'hour' },
+        { name: 'each month', counter_scope: 'key', limit_micro_usd: 20_000_000, window: 'month' },
+      ],
+    });
+    const given = { policy: 'litellm all', ends_at: '2027-11-20T10:00:00.000Z' };
+    const own = { ...given, reason: 'budget in LiteLLM' };
+    expect(file.overrides).toEqual([
+      { ...own, value: 'ann', limit: 'each customer', limit_micro_usd: 7_000_000 },
+      { ...own, value: 'bob', limit: 'each customer, day', limit_micro_usd: 1_000_000 },
+      { ...own, value: 'bob', limit: 'each customer', limit_micro_usd: 1e15 },
+      { ...given, value: 'eve', limit: 'each customer', limit_micro_usd: 0, reason: 'blocked in LiteLLM' },
+    ]);
+    for (const line of [
+      'key chat: model_max_budget.unheard: the config has no such group',
+      'customer bob: rpm_limit: no counterpart',
+      'tag_budget_config.a,b: no label can have this name or value',
+      'requests name the customer by their field user, or by the header X-Svc-User',
+      'key of cy, policy litellm all',
+    ])
+      expect(out).toContain(line);
+    const { published, rule } = await loadServiceRules();
+    expect(() => readApplyFile('gateway.yaml', files['gateway.yaml'] ?? '', published, rule)).not.toThrow();
+  });
+
   it('reports every setting: what differs, and what is not converted', async () => {
     const { out } = await run([...ALL, '--dry-run']);
     for (const line of [

@@ -23,8 +23,12 @@ export function readRows(content: string, name: string): Json[] {
 /** `/key/info` nests the key's fields; a budget shared by keys is nested too. */
 function flatten({ info, litellm_budget_table: budget, ...row }: Json): Json {
   const own = Object.entries({ ...row, ...asObject(info) }).filter(([, value]) => value !== null);
-  const { max_budget, budget_duration, rpm_limit, tpm_limit, max_parallel_requests } = asObject(budget);
-  const shared = { max_budget, budget_duration, rpm_limit, tpm_limit, max_parallel_requests };
+  const { max_budget, budget_duration, rpm_limit, tpm_limit, max_parallel_requests, model_max_budget } =
+    asObject(budget);
+  const shared = {
+    ...{ max_budget, budget_duration, rpm_limit, tpm_limit, max_parallel_requests },
+    model_max_budget,
+  };
   const set = Object.entries(shared).filter(([, value]) => value !== null && value !== undefined);
   return { ...Object.fromEntries(set), ...Object.fromEntries(own) };
 }

@@ -36,8 +36,16 @@ export function createConsoleRouter() {
       default: (await import('../pages/OneRequest.tsx')).OneRequest,
     })),
   });
+  const limits = createRoute({
+    getParentRoute: () => root,
+    path: '/policies/$policyId',
+    validateSearch,
+    component: lazyRouteComponent(async () => ({
+      default: (await import('../pages/PolicyLimits.tsx')).PolicyLimits,
+    })),
+  });
   return createRouter({
-    routeTree: root.addChildren([...pages, request]),
+    routeTree: root.addChildren([...pages, request, limits]),
     basepath: '/console',
     parseSearch,
     stringifySearch: formatSearch,

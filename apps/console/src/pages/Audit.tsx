@@ -54,15 +54,32 @@ export function Audit() {
 
 /** Each field of a change on its line. */
 function Detail({ of }: { of: unknown }) {
-  if (typeof of !== 'object' || of === null) return <Code text={JSON.stringify(of)} />;
   return (
     <ul className={styles.details}>
-      {Object.entries(of).map(([name, value]) => (
+      {changesIn(of).map(([name, text]) => (
         <li key={name}>
-          <Name text={`${name}: `} />
-          <Code text={typeof value === 'string' ? value : JSON.stringify(value)} />
+          {name !== '' && <Name text={`${name}: `} />}
+          <Code text={text} />
         </li>
       ))}
     </ul>
   );
+}
+
+/** What an entry says of each field, by its path: of a change from what to what. */
+function changesIn(of: unknown, path = ''): (readonly [path: string, text: string])[] {
+  if (typeof of !== 'object' || of === null || Array.isArray(of)) return [[path, textOf(of)]];
+  const fields = Object.entries(of);
+  if (fields.length === 2 && 'from' in of && 'to' in of) {
+    return [[path, `${textOf(of.from)} → ${textOf(of.to)}`]];
+  }
+  return fields.flatMap(([name, value]) => {
+    // Which fields changed says it without the word.
+    const isWord = path === '' && name === 'changed' && typeof value === 'object';
+    return changesIn(value, isWord ? '' : path === '' ? name : `${path} › ${name}`);
+  });
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value : JSON.stringify(value);
 }

@@ -57,6 +57,11 @@ export function Overrides() {
             value: (one) => (
               <>
                 <Name text={one.policy_name} />
+                {one.limit_name !== null && (
+                  <small>
+                    <Name text={one.limit_name} />
+                  </small>
+                )}
                 <small>
                   <Name text={whoseOf(one)} />
                 </small>
@@ -88,8 +93,8 @@ export function Overrides() {
   );
 }
 
-function whoseOf({ key_id, principal_id }: Override): string {
-  return key_id ?? principal_id ?? 'all who share it';
+function whoseOf({ key_id, principal_id, value }: Override): string {
+  return value ?? key_id ?? principal_id ?? 'all who share it';
 }
 
 const hasEnded = ({ ended_at, ends_at }: Override) => ended_at !== null || Date.parse(ends_at) <= Date.now();
@@ -105,6 +110,8 @@ const FIELDS: ShownFields<keyof components['schemas']['NewOverride']> = {
   policy_id: {},
   principal_id: { hint: 'Whose budget, if the policy counts for each principal.' },
   key_id: { hint: 'Its id, if the policy counts for each key.' },
+  limit_id: { label: 'Further limit', hint: 'Its id, if the budget is of one. Empty: the policy’s own.' },
+  value: { hint: 'Whose budget, if that limit counts for each value, such as a customer.' },
   limit_micro_usd: {
     label: 'Limit in USD',
     required: true,

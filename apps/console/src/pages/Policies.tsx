@@ -1,3 +1,4 @@
+import { useNavigate } from '@tanstack/react-router';
 import type { components } from '@weighbridge/client';
 import { createPolicy, deletePolicy, getPolicy, updatePolicy } from '@weighbridge/client/operations';
 import { api } from '../api/client.ts';
@@ -21,12 +22,17 @@ export function Policies() {
   const [search] = useSearch();
   const { dialog, open, close, create, edit, remove } = useResource(POLICIES);
   const mayWrite = isOperator(useWhoami());
+  const navigate = useNavigate();
   const query = api.useQuery('get', '/api/v1/policies', {
     params: { query: given(search, ['name_contains', 'page_token']) },
   });
   const names = new Map(query.data?.data.map(({ id, name }) => [id, name]));
   const actions = (policy: Policy) => [
     { label: 'Spend', run: () => open(<Counters policy={policy} onClose={close} />) },
+    {
+      label: 'Limits',
+      run: () => void navigate({ to: `/policies/${encodeURIComponent(policy.id)}` as string }),
+    },
     ...(mayWrite
       ? [
           { label: 'Edit', run: () => edit(policy) },
@@ -131,6 +137,7 @@ const FIELDS: ShownFields<keyof components['schemas']['PolicyChanges']> = {
   ...CACHE_FIELDS,
   attribution_headers: null,
   user_from_body: { label: 'Bodies may name the user' },
+  // They have a page of their own.
   limits: null,
 };
 export const POLICIES: Resource<Policy> = {

@@ -31,7 +31,7 @@ const WITHOUT_CONTROL: Readonly<Record<string, readonly string[]>> = {
   updateConnector: ['auth', 'enabled'],
   // The form has the day on which it ends.
   createOverride: ['duration_seconds'],
-  // Further limits, and where attribution comes from, take the command line or a file.
+  // Further limits have a page of their own. Where attribution comes from takes the command line or a file.
   createPolicy: ['attribution_headers', 'limits'],
   updatePolicy: ['attribution_headers', 'limits'],
   // The service makes the secret; Pause and Resume are actions.

@@ -135,7 +135,7 @@ export async function call<Op extends Id>(
   return data as ResultOf<Op>;
 }
 
-function readerOf(operation: Operation, id: string): Read {
+export function readerOf(operation: Operation, id: string): Read {
   return () =>
     callOperation(client, operation, { params: { path: pathOf(operation, id) } }) as ReturnType<Read>;
 }

@@ -20,6 +20,8 @@ const FAULTS: Readonly<
   'standing-for-each': { mode: 'hard' },
   'override-outlives': { mode: 'hard' },
   'override-end-refunds': { mode: 'hard' },
+  'override-of-all-customers': { mode: 'hard' },
+  'override-leaves-others': { mode: 'hard' },
   'replaced-charged-too': { mode: 'hard' },
   'replacement-not-reserved': { mode: 'hard' },
   'replacement-leaves-parents': { mode: 'hard' },

@@ -18,6 +18,7 @@ export {
   MAIN_LIMITS,
   MAX_COUNTERS,
   OTHERS_LIMIT,
+  type Overridden,
   POLICIES,
   type PolicyName,
   type SimulatedAnswer,

@@ -58,6 +58,19 @@ export function counter(policy: PolicyName, version: number, window: number, cus
     : { key, policy, version, window };
 }
 
+/** What an override is of: a policy's counters, or the counter of one customer in each window. */
+export type Overridden = Pick<Counter, 'policy' | 'customer'>;
+export const OVERRIDABLE: readonly Overridden[] = [
+  ...MAIN_LIMITS.map((policy) => ({ policy })),
+  { policy: 'M' },
+  ...(['ann', 'bob', 'cy'] as const).map((customer) => ({ policy: 'C' as const, customer })),
+];
+
+/** Unique among them. */
+export function overriddenName({ policy, customer }: Overridden): string {
+  return customer ? `${policy}|${customer}` : policy;
+}
+
 /** Whether a limit on the number of counters applies to it. */
 export function isOfCustomer({ customer }: Counter): boolean {
   return customer !== undefined && customer !== 'unknown' && customer !== 'others';
@@ -117,6 +130,8 @@ export type Fault =
   | 'standing-for-each'
   | 'override-outlives'
   | 'override-end-refunds'
+  | 'override-of-all-customers'
+  | 'override-leaves-others'
   | 'replaced-charged-too'
   | 'replacement-not-reserved'
   | 'replacement-leaves-parents'
@@ -218,10 +233,10 @@ export interface LeaseLedger {
   /** The worker that merges dies, in the middle of it: between what it adds to the counters and what it takes from the list. */
   crashMerging(policy: PolicyName, most: number): void | Promise<void>;
   setLimit(policy: PolicyName, limit: number, step: number): void | Promise<void>;
-  /** Another limit on this policy's counters, in place of its own, from this step until the step `ends`. */
-  startOverride(policy: PolicyName, override: SimulatedOverride, step: number): void | Promise<void>;
+  /** Another limit on a policy's counters or on a customer's, open or not, in place of its own, from this step until the step `ends`. */
+  startOverride(of: Overridden, override: SimulatedOverride, step: number): void | Promise<void>;
   /** An operator ends it before its time. */
-  endOverride(policy: PolicyName, step: number): void | Promise<void>;
+  endOverride(of: Overridden, step: number): void | Promise<void>;
   /** Overrides whose end has come are marked, sooner or later: by the rules, their limits ended with the time. */
   endDueOverrides(step: number): void | Promise<void>;
   /** A policy's definition changed, which starts this counter. */

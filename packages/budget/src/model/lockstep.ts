@@ -58,13 +58,13 @@ export function lockstep(reference: LeaseLedger, ledger: LeaseLedger): LeaseLedg
       await reference.setLimit(policy, limit, step);
       await ledger.setLimit(policy, limit, step);
     },
-    async startOverride(policy, override, step) {
-      await reference.startOverride(policy, override, step);
-      await ledger.startOverride(policy, override, step);
+    async startOverride(of, override, step) {
+      await reference.startOverride(of, override, step);
+      await ledger.startOverride(of, override, step);
     },
-    async endOverride(policy, step) {
-      await reference.endOverride(policy, step);
-      await ledger.endOverride(policy, step);
+    async endOverride(of, step) {
+      await reference.endOverride(of, step);
+      await ledger.endOverride(of, step);
     },
     async endDueOverrides(step) {
       await reference.endDueOverrides(step);

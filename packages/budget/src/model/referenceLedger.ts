@@ -6,6 +6,7 @@ import type {
   Holder,
   LeaseLedger,
   LeaseName,
+  Overridden,
   PolicyName,
   SimulatedAnswer,
   SimulatedCall,
@@ -18,6 +19,7 @@ import {
   isOfCustomer,
   MAX_COUNTERS,
   OTHERS_LIMIT,
+  overriddenName,
   STANDING,
 } from './leaseLedger.ts';
 
@@ -67,12 +69,13 @@ class ReferenceLedger implements LeaseLedger {
   readonly #windowSteps: number;
   readonly #fault: Fault | undefined;
   readonly #limits: Record<PolicyName, number> = { P: 0, A: 0, B: 0, M: 0, T: 0, C: 0, R: 0, F: 0 };
-  readonly #overrides = new Map<PolicyName, SimulatedOverride>();
+  /** By `overriddenName`. */
+  readonly #overrides = new Map<string, SimulatedOverride & { readonly of: Overridden }>();
   readonly #versions: Record<PolicyName, number> = { P: 0, A: 0, B: 0, M: 0, T: 0, C: 0, R: 0, F: 0 };
   /** When F's windows opened. */
   readonly #starts: number[] = [];
   /** The counters of customers, each with the key that opened it. */
-  readonly #opened = new Map<string, { readonly of: Counter; readonly by: 'A' | 'B' }>();
+  readonly #opened = new Map<string, { readonly of: Counter; readonly by: 'A' | 'B' | undefined }>();
   /** By policy and window: the newest counter started in it, if it replaced an earlier one. */
   readonly #newestIn = new Map<string, string>();
   readonly #spent = new Map<string, number>();
@@ -121,10 +124,15 @@ class ReferenceLedger implements LeaseLedger {
   /**
    * Rule 21: a counter of a customer opens with the first call that names it, for the key that does, while that key has opened fewer than
    * it may in the window. Else `others` stands in for it, until the window ends. A counter that is open serves every key; an epoch that is over opens none.
+   * One that has an override opens in any case, and counts for no key.
    */
   #isOpen({ counter: of, namedBy }: SimulatedCall, step: number): boolean {
     const isCurrent = of.window === Math.floor(step / this.#windowSteps);
     if (!isOfCustomer(of) || !isCurrent || this.#opened.has(of.key)) return true;
+    if (this.#overrideOf(of, step) && this.#fault !== 'override-leaves-others') {
+      this.#opened.set(of.key, { of, by: undefined });
+      return true;
+    }
     const opened = [...this.#opened.values()].filter(
       (one) =>
         one.of.policy === of.policy &&
@@ -174,13 +182,24 @@ class ReferenceLedger implements LeaseLedger {
     return this.#spentOf(key) + Math.max(1, minimum) > limit ? 'exhausted' : undefined;
   }
 
-  /** Rule 15: an override stands in for the limit until its time comes. Its end takes nothing back, as a lowered limit does not. */
-  #limitOf({ policy, customer }: Pick<Counter, 'policy' | 'customer'>, step: number): number {
+  /**
+   * Rule 15: an override stands in for the limit until its time comes. Its end takes nothing back, as a lowered limit does not. One of a
+   * customer is of no other's counter, and holds for a counter that opens later.
+   */
+  #limitOf(of: Overridden, step: number): number {
+    const { policy, customer } = of;
     // Rule 22: it has an amount of its own.
     if (policy === 'C' && customer === 'others' && this.#fault !== 'others-by-the-limit') return OTHERS_LIMIT;
-    const override = this.#overrides.get(policy);
+    return this.#overrideOf(of, step)?.limit ?? this.#limits[policy];
+  }
+
+  #overrideOf(of: Overridden, step: number): SimulatedOverride | undefined {
+    const isOfAll = of.policy === 'C' && this.#fault === 'override-of-all-customers';
+    const override = isOfAll
+      ? [...this.#overrides.values()].find((one) => one.of.policy === of.policy)
+      : this.#overrides.get(overriddenName(of));
     const isInForce = override && (step < override.ends || this.#fault === 'override-outlives');
-    return isInForce ? override.limit : this.#limits[policy];
+    return isInForce ? override : undefined;
   }
 
   #standingFor(lease: Lease, step: number): number {
@@ -348,18 +367,18 @@ class ReferenceLedger implements LeaseLedger {
     this.#limits[policy] = limit;
   }
 
-  startOverride(policy: PolicyName, override: SimulatedOverride): void {
-    this.#overrides.set(policy, override);
+  startOverride(of: Overridden, override: SimulatedOverride): void {
+    this.#overrides.set(overriddenName(of), { ...override, of });
   }
 
-  endOverride(policy: PolicyName): void {
-    this.#overrides.delete(policy);
-    this.#refundAll(policy);
+  endOverride(of: Overridden): void {
+    this.#overrides.delete(overriddenName(of));
+    this.#refundAll(of.policy);
   }
 
   endDueOverrides(step: number): void {
     if (this.#fault === 'override-outlives') return;
-    for (const [policy, { ends }] of this.#overrides) if (step >= ends) this.endOverride(policy);
+    for (const { of, ends } of this.#overrides.values()) if (step >= ends) this.endOverride(of);
   }
 
   /** Only with the fault `override-end-refunds`: a limit that falls takes back what leases hold. */

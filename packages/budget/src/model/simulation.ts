@@ -11,9 +11,11 @@ import {
   isByCustomer,
   isOfCustomer,
   type LeaseLedger,
-  MAIN_LIMITS,
   MAX_COUNTERS,
   OTHERS_LIMIT,
+  OVERRIDABLE,
+  type Overridden,
+  overriddenName,
   POLICIES,
   type PolicyName,
   type SimulatedCall,
@@ -91,7 +93,7 @@ class Simulation {
   /** How many requests further limits count. */
   readonly #counted: number;
   /** In place of the limits, until their steps come. */
-  readonly #overrides = new Map<PolicyName, SimulatedOverride>();
+  readonly #overrides = new Map<string, SimulatedOverride & { readonly of: Overridden }>();
   /** What leases keep follows a lowered limit only when their proxies call. */
   readonly #highestLimits: Record<PolicyName, number>;
   readonly #control: Message[] = [];
@@ -100,7 +102,7 @@ class Simulation {
   readonly #answered = new Map<string, { seq: number; granted: number }>();
   readonly #recorded = new Map<number, SimulatedEvent>();
   /** By counter of a customer: whose request opened it. */
-  readonly #opened = new Map<string, { readonly of: Counter; readonly by: 'A' | 'B' }>();
+  readonly #opened = new Map<string, { readonly of: Counter; readonly by: 'A' | 'B' | undefined }>();
   /** When windows of F opened for attempts that held all else. */
   readonly #starts = new Set<number>();
   readonly #quarantine = new SimulatedQuarantine();
@@ -513,25 +515,28 @@ class Simulation {
 
   /** Starts an override, or ends the one in force. */
   async #changeOverride(): Promise<void> {
-    const policy = this.#pick(MAIN_LIMITS);
-    if (this.#overrides.delete(policy)) await this.#ledger.endOverride(policy, this.#step);
+    const of = this.#pick(OVERRIDABLE);
+    const { policy } = of;
+    if (this.#overrides.delete(overriddenName(of))) await this.#ledger.endOverride(of, this.#step);
     else {
-      const override = { limit: this.#between(50, 500), ends: this.#step + this.#between(1, 60) };
-      this.#overrides.set(policy, override);
+      // That of a customer may freeze it.
+      const limit = this.#between(of.customer ? 0 : 50, 500);
+      const override = { limit, ends: this.#step + this.#between(1, 60) };
+      this.#overrides.set(overriddenName(of), { ...override, of });
       this.#highestLimits[policy] = Math.max(override.limit, this.#highestLimits[policy]);
       // Its predecessor may be over without being marked.
       await this.#ledger.endDueOverrides(this.#step);
-      await this.#ledger.startOverride(policy, override, this.#step);
+      await this.#ledger.startOverride(of, override, this.#step);
     }
     await this.#limitChanged(policy);
   }
 
   /** From its step on, an override allows nothing more, whether the ledger was told or not. */
   async #endOverrides(): Promise<void> {
-    for (const [policy, { ends }] of this.#overrides) {
+    for (const [name, { of, ends }] of this.#overrides) {
       if (this.#step < ends) continue;
-      this.#overrides.delete(policy);
-      await this.#limitChanged(policy);
+      this.#overrides.delete(name);
+      await this.#limitChanged(of.policy);
     }
   }
 
@@ -549,10 +554,14 @@ class Simulation {
     }
   }
 
-  #limitOf({ policy, customer }: Pick<Counter, 'policy' | 'customer'>): number {
-    if (policy === 'C' && customer === 'others') return OTHERS_LIMIT;
-    const override = this.#overrides.get(policy);
-    return override && this.#step < override.ends ? override.limit : this.#limits[policy];
+  #limitOf(of: Overridden): number {
+    if (of.policy === 'C' && of.customer === 'others') return OTHERS_LIMIT;
+    return this.#overrideOf(of)?.limit ?? this.#limits[of.policy];
+  }
+
+  #overrideOf(of: Overridden): SimulatedOverride | undefined {
+    const override = this.#overrides.get(overriddenName(of));
+    return override && this.#step < override.ends ? override : undefined;
   }
 
   /** An operator decides on a quarantined event; one in four times on any of them, perhaps a second time. */
@@ -643,6 +652,11 @@ class Simulation {
   /** Rule 21: a key may open so many counters of customers in a window, and no more, whatever other keys do. */
   #checkOpened(of: Counter, by: 'A' | 'B', isOther: boolean): void {
     if (!isOfCustomer(of) || of.window !== this.#windowAt(this.#step) || this.#opened.has(of.key)) return;
+    if (this.#overrideOf(of)) {
+      if (isOther) this.#fail(`${of.key} was not opened, and has an override`);
+      this.#opened.set(of.key, { of, by: undefined });
+      return;
+    }
     const opened = [...this.#opened.values()].filter(
       (one) => one.by === by && one.of.policy === of.policy && one.of.window === of.window,
     );

@@ -6,29 +6,35 @@ import { boundedSumText } from './boundedSum.ts';
 
 /** An amount, and the buckets that it adds to, by key. */
 export interface CountedAmount extends CountedAmounts {
+  readonly row: CountedAmounts['row'] & { readonly settled_at: Date };
   readonly counters: ReadonlyMap<string, BucketRef>;
 }
 
 const UPSERT = `
-  INSERT INTO spend_buckets (bucket_key, policy_id, counter_version, subject, window_start, spent_nano_usd)
-  SELECT * FROM unnest($1::text[], $2::text[], $3::integer[], $4::text[], $5::timestamptz[], $6::bigint[])
+  INSERT INTO spend_buckets (bucket_key, policy_id, counter_version, subject, window_start, spent_nano_usd, last_used_at)
+  SELECT * FROM unnest($1::text[], $2::text[], $3::integer[], $4::text[], $5::timestamptz[], $6::bigint[], $7::timestamptz[])
   ON CONFLICT (bucket_key) DO UPDATE
-    SET spent_nano_usd = ${boundedSumText('spend_buckets.spent_nano_usd::numeric + excluded.spent_nano_usd')}`;
+    SET spent_nano_usd = ${boundedSumText('spend_buckets.spent_nano_usd::numeric + excluded.spent_nano_usd')},
+      last_used_at = greatest(spend_buckets.last_used_at, excluded.last_used_at)`;
 
 /** Adds amounts to their buckets. Locks the buckets in the order of their keys under `COLLATE "C"`. */
 export async function addToBuckets(tx: Tx, counted: readonly CountedAmount[]): Promise<void> {
-  const byCounters = new Map<CountedAmount['counters'], bigint>();
-  const sums = new Map<string, { readonly bucket: BucketRef; readonly nano: bigint }>();
-  const add = (key: string, bucket: BucketRef, nano: bigint) => {
-    sums.set(key, { bucket, nano: (sums.get(key)?.nano ?? 0n) + nano });
+  const byCounters = new Map<CountedAmount['counters'], Sum>();
+  const sums = new Map<string, Sum & { readonly bucket: BucketRef }>();
+  const add = (key: string, bucket: BucketRef, sum: Sum) => {
+    sums.set(key, { bucket, ...added(sums.get(key), sum) });
   };
   for (const event of counted) {
     const { row, counters } = event;
-    if (!event.counts) byCounters.set(counters, (byCounters.get(counters) ?? 0n) + row.cost_nano_usd);
-    else for (const [key, bucket] of counters) add(key, bucket, amountIn(bucket, event));
+    const usedAt = row.settled_at;
+    if (!event.counts) {
+      byCounters.set(counters, added(byCounters.get(counters), { nano: row.cost_nano_usd, usedAt }));
+      continue;
+    }
+    for (const [key, bucket] of counters) add(key, bucket, { nano: amountIn(bucket, event), usedAt });
   }
-  for (const [counters, nano] of byCounters) {
-    for (const [key, bucket] of counters) add(key, bucket, nano);
+  for (const [counters, sum] of byCounters) {
+    for (const [key, bucket] of counters) add(key, bucket, sum);
   }
   if (sums.size === 0) return;
   const rows = [...sums]
@@ -43,6 +49,18 @@ export async function addToBuckets(tx: Tx, counted: readonly CountedAmount[]): P
       arrayLiteral(rows.map(([, { bucket }]) => bucket.subject)),
       arrayLiteral(rows.map(([, { bucket }]) => windowStartOf(bucket))),
       arrayLiteral(rows.map(([, { nano }]) => nano)),
+      arrayLiteral(rows.map(([, { usedAt }]) => usedAt)),
     ]),
   );
+}
+
+interface Sum {
+  readonly nano: bigint;
+  /** When the latest of its events was settled. */
+  readonly usedAt: Date;
+}
+
+function added(sum: Sum | undefined, { nano, usedAt }: Sum): Sum {
+  if (!sum) return { nano, usedAt };
+  return { nano: sum.nano + nano, usedAt: usedAt > sum.usedAt ? usedAt : sum.usedAt };
 }

@@ -1,10 +1,11 @@
 import type { BudgetOverrides, Database } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { type RawBuilder, type Selectable, sql } from 'kysely';
+import { definitionOf } from './definitionOf.ts';
 
 export type OverrideRow = Selectable<BudgetOverrides>;
 
-/** Names a counter of a policy, whatever its window. */
+/** Names a counter of a policy or a further limit, whatever its window: as in a bucket. */
 export interface OverriddenCounter {
   readonly policyId: string;
   readonly subject: string;
@@ -24,10 +25,20 @@ export interface OverrideInForce {
  */
 export function limitAt(subject: RawBuilder<unknown>, now: Date): RawBuilder<bigint | null> {
   return sql<bigint | null>`CASE WHEN policies.limit_nano_usd IS NOT NULL THEN coalesce((
-    SELECT override.limit_nano_usd FROM budget_overrides AS override
-    WHERE override.policy_id = policies.id AND override.subject = ${subject}
-      AND override.ended_at IS NULL AND override.ends_at > ${now}::timestamptz
+    SELECT override.limit_nano_usd ${inForce(subject, now)}
   ), policies.limit_nano_usd) END`;
+}
+
+/** Whether a counter has an override at `now`. For a statement that has `policies`. */
+export function isOverridden(subject: RawBuilder<unknown>, now: Date): RawBuilder<boolean> {
+  return sql<boolean>`EXISTS (SELECT ${inForce(subject, now)})`;
+}
+
+function inForce(subject: RawBuilder<unknown>, now: Date) {
+  return sql`
+    FROM budget_overrides AS override
+    WHERE override.policy_id = policies.id AND override.subject = ${subject}
+      AND override.ended_at IS NULL AND override.ends_at > ${now}::timestamptz`;
 }
 
 export function overrideKey({ policyId, subject }: OverriddenCounter): string {
@@ -47,8 +58,10 @@ export async function readOverrides(
     JOIN (SELECT DISTINCT * FROM unnest(
       ${counters.map(({ policyId }) => policyId)}::text[], ${counters.map(({ subject }) => subject)}::text[]
     ) AS wanted (policy_id, subject)) AS counter USING (policy_id, subject)
-    JOIN policies ON policies.id = override.policy_id AND policies.limit_nano_usd IS NOT NULL
-    WHERE override.ended_at IS NULL AND override.ends_at > ${now}`.execute(db);
+    CROSS JOIN LATERAL (${definitionOf(sql.ref('override.policy_id'), sql.ref('override.subject'))}) AS policies
+    WHERE policies.limit_nano_usd IS NOT NULL AND override.ended_at IS NULL AND override.ends_at > ${now}`.execute(
+    db,
+  );
   return new Map(
     rows.map((row) => [
       overrideKey({ policyId: row.policy_id, subject: row.subject }),

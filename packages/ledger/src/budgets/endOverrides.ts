@@ -1,8 +1,8 @@
-import type { Tx } from '@weighbridge/database';
+import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { lockCounters } from '../buckets/lockCounters.ts';
 import type { OverrideRow } from '../buckets/overrides.ts';
-import { setBucketLimits } from './setBucketLimits.ts';
+import { setCounterLimits } from './setBucketLimits.ts';
 
 interface DueOverrides {
   readonly now: Date;
@@ -32,13 +32,33 @@ export async function markDueOverrides(
 }
 
 /**
- * As `markDueOverrides`, and gives the buckets their policies' limits. The end holds without it, since each lease call compares the
+ * As `markDueOverrides`, and gives the counters their own limits. The end holds without it, since each lease call compares the
  * time; after it, not even a call that began before the end grants by the override. The lock comes first: whoever changes overrides
  * holds it, so that none waits for another's row.
  */
-export async function endDueOverrides(tx: Tx, due: DueOverrides): Promise<OverrideRow[]> {
+export async function endDueOverrides(tx: Tx, due: DueOverrides): Promise<EndedOverrides> {
   await lockCounters(tx, 'exclusive');
   const ended = await markDueOverrides(tx, due);
-  if (ended.length > 0) await setBucketLimits(tx, [...new Set(ended.map((one) => one.policy_id))], due.now);
-  return ended;
+  const counters = ended.map(({ policy_id, subject }) => ({ policyId: policy_id, subject }));
+  return { ended, bucketKeys: await setCounterLimits(tx, counters, due.now) };
+}
+
+interface EndedOverrides {
+  readonly ended: readonly OverrideRow[];
+  /** Of their counters in the current windows. */
+  readonly bucketKeys: readonly string[];
+}
+
+/** Ends all overrides of policies or further limits that have no such counters any more, and returns them. */
+export async function endOverridesOf(
+  tx: Tx,
+  policyIds: readonly string[],
+  now: Date,
+): Promise<OverrideRow[]> {
+  if (policyIds.length === 0) return [];
+  const { rows } = await sql<OverrideRow>`
+    UPDATE budget_overrides SET ended_at = least(ends_at, ${now}::timestamptz)
+    WHERE policy_id = ANY (${arrayLiteral(policyIds)}::text[]) AND ended_at IS NULL
+    RETURNING *`.execute(tx);
+  return rows;
 }

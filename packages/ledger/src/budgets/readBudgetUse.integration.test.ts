@@ -1,4 +1,4 @@
-import { keySubject, POLICY_SUBJECT } from '@weighbridge/budget';
+import { keySubject, POLICY_SUBJECT, valueSubject } from '@weighbridge/budget';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
@@ -7,6 +7,7 @@ import { insertPolicy } from '../../test/policies.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
 import { readBudgetUse } from './readBudgetUse.ts';
 import { readFullestCounters } from './readFullestCounters.ts';
+import { readLimitUse } from './readLimitUse.ts';
 
 const ledger = useLedger();
 const yesterday = new Date('2026-11-09T00:00:00Z');
@@ -52,6 +53,39 @@ it("lists how much of its limit each policy's fullest counter has used in the cu
   expect(await readBudgetUse(ledger.db, now, 1)).toEqual(use.slice(0, 1));
   const tomorrow = new Date('2026-11-11T00:00:01Z');
   expect(await readBudgetUse(ledger.db, tomorrow, 10)).toEqual([]);
+});
+
+it('lists how much the counter of each further limit has used that spent most, by limit and never by value', async () => {
+  const limit = { counter_version: 1, window_kind: 'day', timezone: 'UTC', limit_nano_usd: '1000' };
+  const kind = {
+    ...limit,
+    enforcement: 'enforce',
+    others_limit_nano_usd: '1000',
+    max_counters: 9,
+    thresholds: [],
+  };
+  const limits = [
+    { ...kind, id: 'lim_each' },
+    { ...kind, id: 'lim_off', enforcement: 'off' },
+    { ...kind, id: 'lim_unused' },
+    { ...kind, id: 'lim_hours', window_kind: 'hour' },
+  ];
+  await insertPolicy(ledger.db, 'pol_limited', { limits, created_at: yesterday });
+  for (const [name, cost] of [
+    ['ann', 200n],
+    ['bob', 700n],
+    ['cy', 3n],
+  ] as const)
+    await spent('pol_limited.lim_each', valueSubject('user', name), today, cost);
+  await spent('pol_limited.lim_off', POLICY_SUBJECT, today, 900n);
+  await spent('pol_limited.lim_hours', POLICY_SUBJECT, now, 900n);
+  await spent('pol_limited.lim_hours', POLICY_SUBJECT, today, 999n);
+  const use = [
+    { policyId: 'pol_limited', limitId: 'lim_hours', usedRatio: 0.9 },
+    { policyId: 'pol_limited', limitId: 'lim_each', usedRatio: 0.7 },
+  ];
+  expect(await readLimitUse(ledger.db, now, 10)).toEqual(use);
+  expect(await readLimitUse(ledger.db, now, 1)).toEqual(use.slice(0, 1));
 });
 
 it('finds the fullest of many policies, whenever it was created', async () => {

@@ -12,19 +12,34 @@ export interface CounterUse {
   readonly leased: NanoUsd;
 }
 
+interface KnownCounterUse extends CounterUse {
+  /** When its latest event was settled; null if there is none, or none since this is recorded. */
+  readonly lastUsedAt: Date | null;
+}
+
 /** What each bucket has spent and leased, by key. A bucket that nothing counts in yet is absent. */
 export async function readCounterUse(
   db: Database,
   buckets: readonly BucketRef[],
-): Promise<ReadonlyMap<string, CounterUse>> {
+): Promise<ReadonlyMap<string, KnownCounterUse>> {
   if (buckets.length === 0) return new Map();
-  const { rows } = await sql<{ bucket_key: string; spent: bigint; leased: bigint }>`
+  const { rows } = await sql<{
+    bucket_key: string;
+    spent: bigint;
+    leased: bigint;
+    last_used_at: Date | null;
+  }>`
     SELECT bucket_key, spent_nano_usd + appended.spent + held AS spent,
-      greatest(leased_nano_usd - appended.settled - held, 0) AS leased
+      greatest(leased_nano_usd - appended.settled - held, 0) AS leased, last_used_at
     FROM spend_buckets, LATERAL (SELECT ${unattributed(sql.ref('spend_buckets.bucket_key'))} AS held) AS lost,
       LATERAL (${appendedTo(sql.ref('spend_buckets.bucket_key'))}) AS appended
     WHERE bucket_key = ANY (${arrayLiteral(buckets.map(bucketKey))}::text[])`.execute(db);
-  return new Map(rows.map(({ bucket_key, spent, leased }) => [bucket_key, { spent, leased }]));
+  return new Map(
+    rows.map(({ bucket_key, spent, leased, last_used_at: lastUsedAt }) => [
+      bucket_key,
+      { spent, leased, lastUsedAt },
+    ]),
+  );
 }
 
 /** The sum over all counters of a policy in one window. */

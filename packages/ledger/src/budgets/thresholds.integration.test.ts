@@ -1,4 +1,5 @@
-import { type BucketRef, bucketKey, POLICY_SUBJECT } from '@weighbridge/budget';
+import { type BucketRef, bucketKey, furtherLimitId, POLICY_SUBJECT, valueSubject } from '@weighbridge/budget';
+import type { Tx } from '@weighbridge/database';
 import { sql } from 'kysely';
 import { expect, it } from 'vitest';
 import { ledgerEvent } from '../../test/events.ts';
@@ -6,6 +7,7 @@ import { eventsOnly, useLedger, uuidAt } from '../../test/ledger.ts';
 import { insertPolicy } from '../../test/policies.ts';
 import { recordUsage } from '../recording/recordUsage.ts';
 import { recordCorrection } from '../requests/corrections.ts';
+import { setBucketLimits, setCounterLimits } from './setBucketLimits.ts';
 import { recordOverdueThresholds } from './thresholds.ts';
 
 const ledger = useLedger();
@@ -101,4 +103,71 @@ it('a threshold reached by a correction or a lowered limit is recorded too, once
   expect(await overdue(bucket)).toEqual([100]);
   expect(await spend(bucket, 1n)).toEqual([]);
   expect(await audited(bucket)).toHaveLength(3);
+});
+
+it("a threshold of a further limit's counter is recorded once too, by usage, a correction, a lowered limit and an override", async () => {
+  const LIMIT = { id: 'lim_1', name: 'each user', counter_version: 1, window_kind: 'day', timezone: 'UTC' };
+  const MORE = {
+    enforcement: 'enforce',
+    thresholds: [50, 100],
+    max_counters: 10,
+    others_limit_nano_usd: '1000',
+  };
+  const id = `pol_t${++nextId}`;
+  const limitsOf = (limit_nano_usd: string) => [{ ...LIMIT, ...MORE, limit_nano_usd }];
+  await insertPolicy(ledger.db, id, { limits: limitsOf('1000'), created_at: windowStart });
+  const policyId = furtherLimitId(id, LIMIT.id);
+  const windowStartMs = BigInt(windowStart.getTime());
+  const of = (name: string): BucketRef => ({
+    ...{ policyId, counterVersion: 1, windowStartMs },
+    subject: valueSubject('user', name),
+  });
+  const overdue = async () =>
+    (await recordOverdueThresholds(ledger.db, now)).map(({ limitId, subject, percent }) => [
+      limitId,
+      subject,
+      percent,
+    ]);
+  const change = (work: (tx: Tx) => Promise<unknown>) => ledger.db.transaction().execute(work);
+  expect(await spend(of('ann'), 600n)).toEqual([50]);
+  expect(await spend(of('bob'), 400n)).toEqual([]);
+  expect(await spend(of('cy'), 10n)).toEqual([]);
+  expect(await overdue()).toEqual([]);
+  const { request_id: requestId } = await ledger.db
+    .selectFrom('usage_events')
+    .select('request_id')
+    .where(sql<boolean>`${bucketKey(of('bob'))} = ANY (bucket_keys)`)
+    .executeTakeFirstOrThrow();
+  await change((tx) =>
+    recordCorrection(tx, { correctionId: uuidAt(now), requestId, amountNanoUsd: 200n, reason: 'x', now }),
+  );
+  expect(await overdue()).toEqual([['lim_1', 'user:bob', 50]]);
+  expect(await overdue()).toEqual([]);
+  await change(async (tx) => {
+    const limits = JSON.stringify(limitsOf('600'));
+    await tx.updateTable('policies').set({ limits }).where('id', '=', id).execute();
+    await setBucketLimits(tx, [policyId], now);
+  });
+  expect((await overdue()).sort()).toEqual([
+    ['lim_1', 'user:ann', 100],
+    ['lim_1', 'user:bob', 100],
+  ]);
+  await change(async (tx) => {
+    const row = {
+      id: `ovr_${++nextId}`,
+      policy_id: policyId,
+      subject: of('cy').subject,
+      limit_nano_usd: 20n,
+    };
+    const said = { reason: 'x', created_by: 'operator', created_at: now, updated_at: now };
+    const ends_at = new Date(now.getTime() + 60_000);
+    await tx
+      .insertInto('budget_overrides')
+      .values({ ...row, ...said, ends_at })
+      .execute();
+    await setCounterLimits(tx, [{ policyId, subject: of('cy').subject }], now);
+  });
+  expect(await overdue()).toEqual([['lim_1', 'user:cy', 50]]);
+  expect(await spend(of('cy'), 10n)).toEqual([100]);
+  expect(await overdue()).toEqual([]);
 });

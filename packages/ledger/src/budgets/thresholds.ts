@@ -7,6 +7,7 @@ import { amountFields } from '../webhookEvents/amountFields.ts';
 import { counterOf } from '../webhookEvents/counterOf.ts';
 import { recordWebhookEvents } from '../webhookEvents/webhookEvents.ts';
 import { currentWindows } from './currentWindows.ts';
+import { hasDueThresholds, takeDueThresholds } from './dueThresholds.ts';
 
 /** A counter reached a percentage of its policy's limit, for the first time in its window. */
 export interface ThresholdReached {
@@ -108,12 +109,26 @@ export async function recordThresholds(
 }
 
 const MAX_COUNTERS = 1_000;
+/** Transactions of a call. What is left comes with the next one. */
+const MAX_PORTIONS = 20;
 
 /**
  * Records the thresholds that counters of the current windows reached without `recordThresholds` being called: by a correction,
- * a release from quarantine or a lowered limit. No further usage may come to trigger it.
+ * a release from quarantine, a lowered limit or an override. No further usage may come to trigger it. Counters of policies are looked
+ * through; those of further limits, which may be millions, are named by what changed them.
  */
 export async function recordOverdueThresholds(db: Database, now: Date): Promise<ThresholdReached[]> {
+  const reached = await recordOverdueOfPolicies(db, now);
+  for (let portion = 0; portion < MAX_PORTIONS && (await hasDueThresholds(db)); portion++) {
+    const further = await db.transaction().execute(async (tx) => {
+      return await recordThresholds(tx, await takeDueThresholds(tx, MAX_COUNTERS), now);
+    });
+    reached.push(...further);
+  }
+  return reached;
+}
+
+async function recordOverdueOfPolicies(db: Database, now: Date): Promise<ThresholdReached[]> {
   const policies = await currentWindows(db, now);
   const { rows } = await sql<{ bucket_key: string }>`
     SELECT DISTINCT bucket.bucket_key

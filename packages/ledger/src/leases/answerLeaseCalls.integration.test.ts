@@ -275,7 +275,7 @@ describe('a lease call', () => {
     expect(await call(a, others, { seq: 1n, wantNanoUsd: 250n })).toMatchObject({ grantedNanoUsd: 100n });
     let waiting: Promise<LeaseResult> | undefined;
     await ledger.db.transaction().execute(async (tx) => {
-      const ended = await endDueOverrides(tx, { now: endsAt, limit: 10, policyId: bucket.policyId });
+      const { ended } = await endDueOverrides(tx, { now: endsAt, limit: 10, policyId: bucket.policyId });
       expect(ended).toHaveLength(1);
       waiting = call(b, of, { seq: 1n, wantNanoUsd: 10n, minimumNanoUsd: 1n });
       await Promise.race([waiting, untilLockWaits(ledger.db)]);

@@ -117,6 +117,21 @@ describe('the counters of a further limit', () => {
     expect(await ask(by, bucketOf(OTHERS_SUBJECT), 1n)).toMatchObject({ outcome: 'granted' });
   });
 
+  it('of a value with an override open beyond the bound, and count for no key', async () => {
+    const [by, bucketOf] = [await holder(), await limited({ max_counters: 1 })];
+    const outcome = async (name: string) => (await ask(by, bucketOf(user(name)), 1n, 'key_1')).outcome;
+    expect([await outcome('a'), await outcome('frozen')]).toEqual(['granted', 'others']);
+    await ledger.db
+      .insertInto('budget_overrides')
+      .values({
+        ...{ id: `ovr_${++nextId}`, policy_id: bucketOf('').policyId, subject: user('frozen') },
+        ...{ limit_nano_usd: 0n, reason: 'abuse', created_by: 'operator' },
+        ...{ created_at: now, updated_at: now, ends_at: new Date(now.getTime() + 60_000) },
+      })
+      .execute();
+    expect([await outcome('frozen'), await outcome('b')]).toEqual(['exhausted', 'others']);
+  });
+
   it('open no more than the bound when many calls come at once', async () => {
     const bucketOf = await limited({ max_counters: 5 });
     const holders = await Promise.all(Array.from({ length: 4 }, holder));

@@ -3,7 +3,7 @@ import { arrayLiteral, type Tx } from '@weighbridge/database';
 import { type LimitWindow, type NanoUsd, windowAt, windowFrom } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { definitionOf } from '../buckets/definitionOf.ts';
-import { limitAt } from '../buckets/overrides.ts';
+import { isOverridden, limitAt } from '../buckets/overrides.ts';
 import { appendedTo } from './appendedTo.ts';
 import { newestStart } from './firstUseWindows.ts';
 import { leaseOf } from './leaseOf.ts';
@@ -39,7 +39,7 @@ interface CurrentLimit {
   readonly nanoUsd: NanoUsd | null;
   /** Null: the window never ends. */
   readonly windowEnd: Date | null;
-  /** How many buckets of values a key may open. Null: of a policy's own limit, which has no such buckets. */
+  /** How many buckets of values a key may open. Null: the bucket is open, has an override, or is of a policy's own limit. */
   readonly maxCounters: number | null;
 }
 
@@ -96,8 +96,10 @@ export async function readLeaseCalls(
   // Each row is looked up by its key: a join may read a table.
   const { rows } = await sql<CallRow>`
     SELECT wanted.bucket_key,
-      policies.counter_version, policies.window_kind, policies.window_every, policies.timezone, policies.max_counters,
-      newest.started_at,
+      policies.counter_version, policies.window_kind, policies.window_every, policies.timezone, newest.started_at,
+      -- A value that an operator gave a limit has its own counter in any case: in others, that limit would not hold.
+      CASE WHEN bucket.version IS NULL AND NOT ${isOverridden(sql.ref('wanted.subject'), now)}
+        THEN policies.max_counters END AS max_counters,
       ${limitAt(sql.ref('wanted.subject'), now)} AS limit_nano_usd,
       bucket.version AS bucket_version, bucket.limit_nano_usd AS bucket_limit,
       bucket.spent_nano_usd + appended.spent AS bucket_spent,

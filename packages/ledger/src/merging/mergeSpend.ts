@@ -6,6 +6,7 @@ import { addToBuckets } from '../buckets/addToBuckets.ts';
 import { boundedSum } from '../buckets/boundedSum.ts';
 import { lockCounters } from '../buckets/lockCounters.ts';
 import { NOT_MERGED } from '../buckets/unmerged.ts';
+import { deferThresholds } from '../budgets/dueThresholds.ts';
 import { recordThresholds, type ThresholdReached } from '../budgets/thresholds.ts';
 import { settleLeases } from '../leases/settleLeases.ts';
 
@@ -66,7 +67,12 @@ export async function mergeSpendWithin(
   of: { readonly policyId?: string; readonly most?: number } = {},
 ): Promise<void> {
   await sql`SELECT pg_advisory_xact_lock(${MERGE_LOCK})`.execute(tx);
-  await count(tx, (await take(tx, of)).spent);
+  const { spent } = await take(tx, of);
+  await count(tx, spent);
+  await deferThresholds(
+    tx,
+    spent.map(({ key }) => key),
+  );
 }
 
 interface Spent {
@@ -74,6 +80,7 @@ interface Spent {
   readonly producerId: string;
   readonly epoch: string;
   readonly nanoUsd: NanoUsd;
+  readonly settledFrom: Date;
 }
 
 interface Taken {
@@ -101,6 +108,7 @@ async function take(
       DELETE FROM appended_spend WHERE id = ANY (ARRAY(SELECT id FROM oldest)) RETURNING *
     )
     SELECT bucket_key AS key, producer_id AS "producerId", epoch, ${boundedSum(sql`sum(nano_usd)`)} AS "nanoUsd",
+      max(settled_from) AS "settledFrom",
       (sum(count(*)) OVER ())::integer AS rows, max(max(id)) OVER () AS "lastId",
       pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS "endedBefore",
       pg_snapshot_xmax(pg_current_snapshot())::text::bigint AS "begunBefore"
@@ -111,10 +119,10 @@ async function take(
 
 /** As a batch does with its other buckets. */
 async function count(tx: Tx, spent: readonly Spent[]): Promise<void> {
-  const events = spent.map(({ key, producerId, epoch, nanoUsd }) => {
+  const events = spent.map(({ key, producerId, epoch, nanoUsd, settledFrom }) => {
     const bucket: BucketRef = bucketOfKey(key);
     return {
-      row: { producer_id: producerId, epoch, cost_nano_usd: nanoUsd },
+      row: { producer_id: producerId, epoch, cost_nano_usd: nanoUsd, settled_at: settledFrom },
       buckets: [bucket],
       counters: new Map([[bucketKey(bucket), bucket]]),
     };

@@ -1,6 +1,7 @@
 import { type BucketRef, bucketKey, countersOf } from '@weighbridge/budget';
 import type { Database, Tx } from '@weighbridge/database';
 import { addToBuckets } from '../buckets/addToBuckets.ts';
+import { deferThresholds } from '../budgets/dueThresholds.ts';
 import { recordThresholds, type ThresholdReached } from '../budgets/thresholds.ts';
 import { findNewerCounters } from '../counters/newerCounters.ts';
 import {
@@ -86,6 +87,7 @@ export async function recordInTransaction(
   // 6. Settle the leases that the events were admitted on.
   await settleLeases(tx, own);
   const thresholds = announces ? await recordThresholds(tx, namesOf(own), now) : [];
+  if (!announces) await deferThresholds(tx, namesOf(own));
   // 7. Late: two shards of one spool may wait for each other here.
   const received = await recordReceived(tx, usage.received);
   // 8. Last: it may lock rows that every writer updates.

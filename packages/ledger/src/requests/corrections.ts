@@ -3,6 +3,7 @@ import type { Tx } from '@weighbridge/database';
 import type { NanoUsd } from '@weighbridge/domain';
 import { sql } from 'kysely';
 import { addToBuckets } from '../buckets/addToBuckets.ts';
+import { deferThresholds } from '../budgets/dueThresholds.ts';
 import { findNewerCounters } from '../counters/newerCounters.ts';
 import { detailsOf, withCounts } from '../events/billingDetails.ts';
 import { addToSums } from '../spend/addToSums.ts';
@@ -46,7 +47,10 @@ export async function recordCorrection(tx: Tx, correction: Correction): Promise<
   const row = await insertCorrection(tx, corrected, { ...correction, counts }, [...counters.keys()]);
   if (!row) return await findRow(tx, correction.correctionId);
   await addToSums(tx, [{ row }]);
-  await addToBuckets(tx, [{ row, counters, counts }]);
+  // It is no use of its own.
+  const ofAttempt = { ...row, settled_at: corrected.settled_at };
+  await addToBuckets(tx, [{ row: ofAttempt, counters, counts }]);
+  await deferThresholds(tx, counters.keys());
   return row;
 }
 

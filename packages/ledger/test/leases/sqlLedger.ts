@@ -25,6 +25,7 @@ import {
   MAIN_LIMITS,
   MAX_COUNTERS,
   OTHERS_LIMIT,
+  type Overridden,
   POLICIES,
   type PolicyName,
   type SimulatedAnswer,
@@ -366,46 +367,58 @@ class SqlLedger implements LeaseLedger {
     });
   }
 
-  async startOverride(policy: PolicyName, override: SimulatedOverride, step: number): Promise<void> {
-    const [policyId, now] = [this.#policyId(policy), this.#at(step)];
+  async startOverride(of: Overridden, override: SimulatedOverride, step: number): Promise<void> {
+    const [policyId, now] = [this.#policyId(of.policy), this.#at(step)];
+    const subject = subjectOf(of);
     const isOutliving = this.#options.fault === 'override-outlives';
     const ends = isOutliving ? 1_000_000 : override.ends;
     await this.#options.db.transaction().execute(async (tx) => {
       // A counter has one at a time.
-      if (isOutliving) await this.#endOverrideOf(tx, policyId, now);
-      const of = { policy_id: policyId, subject: POLICY_SUBJECT, reason: 'simulated', created_by: 'ada' };
+      if (isOutliving) await this.#endOverrideOf(tx, { policyId, subject, now });
+      const made = { policy_id: policyId, subject, reason: 'simulated', created_by: 'ada' };
       const times = { created_at: now, updated_at: now, ends_at: this.#at(ends) };
       await tx
         .insertInto('budget_overrides')
-        .values({ id: `${policyId}/${step}`, ...of, ...times, limit_nano_usd: BigInt(override.limit) })
+        .values({
+          id: `${policyId}/${subject}/${step}`,
+          ...made,
+          ...times,
+          limit_nano_usd: BigInt(override.limit),
+        })
         .execute();
       await setBucketLimits(tx, [policyId], now);
     });
   }
 
-  async endOverride(policy: PolicyName, step: number): Promise<void> {
+  async endOverride(of: Overridden, step: number): Promise<void> {
+    const { policy } = of;
     const [policyId, now] = [this.#policyId(policy), this.#at(step)];
+    const subject = subjectOf(of);
     await this.#options.db.transaction().execute(async (tx) => {
-      await this.#endOverrideOf(tx, policyId, now);
+      await this.#endOverrideOf(tx, { policyId, subject, now });
       await setBucketLimits(tx, [policyId], now);
     });
     if (this.#options.fault === 'override-end-refunds') await this.#refund({ policy });
   }
 
-  async #endOverrideOf(tx: Tx, policyId: string, now: Date): Promise<void> {
+  async #endOverrideOf(
+    tx: Tx,
+    { policyId, subject, now }: { policyId: string; subject: string; now: Date },
+  ): Promise<void> {
     await tx
       .updateTable('budget_overrides')
       .set({ ended_at: now })
       .where('policy_id', '=', policyId)
+      .where('subject', '=', subject)
       .where('ended_at', 'is', null)
       .execute();
   }
 
   async endDueOverrides(step: number): Promise<void> {
     const now = this.#at(step);
-    for (const policy of MAIN_LIMITS) {
+    for (const policy of POLICIES) {
       const due = { now, limit: 10, policyId: this.#policyId(policy) };
-      const ended = await this.#options.db.transaction().execute((tx) => endDueOverrides(tx, due));
+      const { ended } = await this.#options.db.transaction().execute((tx) => endDueOverrides(tx, due));
       const isRefunding = this.#options.fault === 'override-end-refunds' && ended.length > 0;
       if (isRefunding) await this.#refund({ policy });
     }
@@ -592,7 +605,7 @@ function countsOf({ counters, cost }: SimulatedEvent): Counts | undefined {
   return isCounted ? { requests: BigInt(cost.requests), tokens: BigInt(cost.tokens) } : undefined;
 }
 
-function subjectOf({ customer }: Counter): string {
+function subjectOf({ customer }: Overridden): string {
   if (customer === undefined) return POLICY_SUBJECT;
   if (customer === 'unknown') return UNKNOWN_SUBJECT;
   return customer === 'others' ? OTHERS_SUBJECT : valueSubject('user', customer);

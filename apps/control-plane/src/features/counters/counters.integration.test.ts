@@ -1,3 +1,4 @@
+import { createHash } from 'node:crypto';
 import { sql } from 'kysely';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { type Json, startTestApi, type TestApi } from '../../../test/testApi.ts';
@@ -103,14 +104,19 @@ describe('the counters of a policy', () => {
     await spend(pooled, 'policy', 12_000n, 'ada');
     expect((await counters(pooled)).data).toEqual([
       {
+        counter: 'policy',
         principal_id: null,
         key_id: null,
         key_name: null,
+        value: null,
+        value_sha256: null,
         spent_micro_usd: 12,
         leased_micro_usd: 0,
         limit_micro_usd: null,
         headroom_micro_usd: null,
         override: null,
+        last_used_at: expect.any(String),
+        reset: '2026-12-01T00:00:00.000Z',
       },
     ]);
   });
@@ -125,6 +131,140 @@ describe('the counters of a policy', () => {
     expect((await counters(mine, { principal_id: 'bob' }, key)).status).toBe(403);
     expect((await counters(other, {}, key)).body.error).toMatchObject({ code: 'policy_not_found' });
     expect((await counters('pol_nonsense', {}, key)).status).toBe(404);
+  });
+});
+
+describe('the counters of a further limit', () => {
+  const DAY_MS = BigInt(Date.parse('2026-11-20T00:00:00Z'));
+
+  /** A policy with limits, and how to spend of one by its name. */
+  async function limited(limits: Json[]) {
+    const id = await policyOf({ counter_scope: 'policy', limits });
+    const { body } = await api.call('GET', `/policies/${id}`);
+    const ids = new Map((body.limits as Json[]).map((limit) => [limit.name, String(limit.id)]));
+    const idOf = (name: string) => ids.get(name) ?? '';
+    const spendOf = async (name: string, subject: string, costNano: bigint, at = api.now) =>
+      await recordAttempts(api.db, [
+        {
+          costNano,
+          admittedAt: at,
+          buckets: [{ policyId: `${id}.${idOf(name)}`, counterVersion: 1, subject, windowStartMs: DAY_MS }],
+        },
+      ]);
+    const list = (name: string, query: Record<string, string> = {}, key?: string) =>
+      counters(id, { limit_id: idOf(name), ...query }, key);
+    return { id, idOf, spendOf, list };
+  }
+
+  it('are listed by value, with their own amount, window and last use, in any order and over pages', async () => {
+    const { id, idOf, spendOf, list } = await limited([
+      {
+        name: 'each customer',
+        counter_scope: 'user',
+        window: 'day',
+        limit_micro_usd: 5,
+        others_limit_micro_usd: 50,
+      },
+    ]);
+    const spent = [
+      ['user:ann', 2_000n],
+      ['user:bob/with: signs', 4_000n],
+      ['others', 30_000n],
+      ['unknown', 1_000n],
+      ['user:eve', 900_000n],
+    ] as const;
+    for (const [subject, cost] of spent) await spendOf('each customer', subject, cost);
+    await spendOf('each customer', 'user:ann', 1_000n, new Date(api.now.getTime() + 60_000));
+    const { body, data } = await list('each customer');
+    expect(body).toMatchObject({
+      policy_id: id,
+      limit_id: idOf('each customer'),
+      limit_name: 'each customer',
+      counter_scope: 'user',
+      window_start: '2026-11-20T00:00:00.000Z',
+      reset: '2026-11-21T00:00:00.000Z',
+    });
+    const rowOf = (one: Json) => [
+      one.counter,
+      one.value,
+      one.spent_micro_usd,
+      one.limit_micro_usd,
+      one.headroom_micro_usd,
+    ];
+    const byValue = [
+      ['user', 'eve', 900, 5, 0],
+      ['others', null, 30, 50, 20],
+      ['user', 'bob/with: signs', 4, 5, 1],
+      ['user', 'ann', 3, 5, 2],
+      ['unknown', null, 1, 5, 4],
+    ];
+    expect(data.map(rowOf)).toEqual(byValue);
+    expect(data[3]?.last_used_at).toBe(new Date(api.now.getTime() + 61_500).toISOString());
+    expect((await list('each customer', { value: ' ann ' })).data.map(rowOf)).toEqual([byValue[3]]);
+    expect((await list('each customer', { value: 'none' })).data).toEqual([]);
+    for (const sort of ['-spent', 'spent']) {
+      const paged: unknown[] = [];
+      for (let token = ''; ; ) {
+        const { body, data } = await list('each customer', { sort, page_size: '2', page_token: token });
+        paged.push(...data.map(rowOf));
+        token = String(body.next_page_token);
+        if (token === '') break;
+      }
+      expect(paged).toEqual(sort === 'spent' ? [...byValue].reverse() : byValue);
+    }
+    // The policy's own list has none of them.
+    expect((await counters(id)).data).toEqual([]);
+  });
+
+  it('of long values are known by their hashes, and found by the whole value', async () => {
+    const { spendOf, list } = await limited([
+      { name: 'each session', counter_scope: 'session', window: 'day', limit_micro_usd: 5 },
+    ]);
+    const session = 's'.repeat(400);
+    const sha256 = createHash('sha256').update(session).digest('hex');
+    await spendOf('each session', `session#${sha256}`, 2_000n);
+    const found = await list('each session', { value: session });
+    expect(found.data).toMatchObject([{ counter: 'session', value: null, value_sha256: sha256 }]);
+    expect((await list('each session', { value: sha256 })).data).toEqual([]);
+  });
+
+  it('are shown to those who see all, and those of keys and principals to whose they are', async () => {
+    const { id, spendOf, list, idOf } = await limited([
+      { name: 'each customer', counter_scope: 'user', window: 'day', limit_micro_usd: 5 },
+      { name: 'each person', window: 'day', limit_micro_usd: 5 },
+    ]);
+    const { key } = await api.issue({ principal_id: 'ada', policy_id: id, scopes: ['usage:read'] });
+    await spendOf('each customer', 'user:ann', 2_000n);
+    await spendOf('each person', 'principal:ada', 1_000n);
+    await spendOf('each person', 'principal:bob', 3_000n);
+    for (const query of [{}, { value: 'ann' }]) {
+      const { status, body } = await list('each customer', query, key);
+      expect([status, (body.error as Json).code]).toEqual([403, 'insufficient_role']);
+    }
+    expect((await list('each person', {}, key)).data).toMatchObject([{ principal_id: 'ada' }]);
+    expect((await list('each person', { principal_id: 'bob' })).data).toMatchObject([{ spent_micro_usd: 3 }]);
+    const refused = async (query: Record<string, string>) => {
+      const { status, body } = await counters(id, query);
+      const { code, param } = body.error as Json;
+      return [status, code, param];
+    };
+    expect(await refused({ limit_id: 'lim_none' })).toEqual([400, 'limit_not_found', 'limit_id']);
+    expect(await refused({ value: 'ann' })).toEqual([400, 'counter_mismatch', 'value']);
+    expect(await refused({ limit_id: idOf('each person'), value: 'ada' })).toEqual([
+      400,
+      'counter_mismatch',
+      'value',
+    ]);
+    expect(await refused({ limit_id: idOf('each customer'), value: ' ' })).toEqual([
+      400,
+      'counter_mismatch',
+      'value',
+    ]);
+    expect(await refused({ limit_id: idOf('each customer'), principal_id: 'ada' })).toEqual([
+      400,
+      'counter_mismatch',
+      'principal_id',
+    ]);
   });
 });
 

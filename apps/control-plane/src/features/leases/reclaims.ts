@@ -26,16 +26,25 @@ export function createLeaseReclaims(db: Database): (buckets: readonly BucketRef[
 const MAX_RECLAIMED = 10_000;
 
 /**
- * On commit, asks all proxies to return the idle part of their leases on those buckets of policies whose spend and leases
- * exceed the limit: an operator may have lowered it to stop spend.
+ * On commit, asks all proxies to return the idle part of their leases on those buckets whose spend and leases exceed the limit: an
+ * operator may have lowered it to stop spend. Buckets are given by their keys, or as all of policies or further limits.
  */
-export async function reclaimExcess(tx: Tx, policyIds: readonly string[]): Promise<void> {
+export async function reclaimExcess(
+  tx: Tx,
+  {
+    policyIds,
+    bucketKeys,
+  }: { readonly policyIds?: readonly string[]; readonly bucketKeys?: readonly string[] },
+): Promise<void> {
+  const isNamed = policyIds
+    ? sql`policy_id = ANY (${arrayLiteral(policyIds)}::text[])`
+    : sql`bucket_key = ANY (${arrayLiteral(bucketKeys ?? [])}::text[])`;
   await sql`
     SELECT pg_notify(${RECLAIMS_CHANNEL}, json_build_array(
       policy_id, counter_version, subject, (extract(epoch FROM window_start) * 1000)::bigint)::text)
     FROM (
       SELECT * FROM spend_buckets AS bucket
-      WHERE policy_id = ANY(${arrayLiteral(policyIds)}::text[]) AND leased_nano_usd > 0 AND spent_nano_usd + leased_nano_usd > limit_nano_usd
+      WHERE ${isNamed} AND leased_nano_usd > 0 AND spent_nano_usd + leased_nano_usd > limit_nano_usd
       LIMIT ${MAX_RECLAIMED}
     ) AS bucket`.execute(tx);
 }

@@ -23,6 +23,12 @@ export const Model = Type.Object(
     capabilities: Type.Array(Type.String()),
     deprecated_at: Nullable(DateTime),
     benchmark_scores: BenchmarkScores,
+    headroom_micro_usd: Nullable(
+      Type.Integer({
+        description:
+          'What further limits for models leave for requests to this model: the smallest remainder. Null: none that binds the caller counts it.',
+      }),
+    ),
   },
   {
     title: 'Model',

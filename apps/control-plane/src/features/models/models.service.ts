@@ -1,5 +1,6 @@
+import { min } from '@weighbridge/budget';
 import type { Database } from '@weighbridge/database';
-import { compileModelPatterns, moneyFromNano } from '@weighbridge/domain';
+import { compileModelPatterns, microFromNano, moneyFromNano } from '@weighbridge/domain';
 import type { Caller } from '../../shared/caller.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import { benchmarkScores } from '../catalog/benchmarkScores.ts';
@@ -19,6 +20,7 @@ import {
 import { governedKeyOf } from '../keys/effectiveKey.ts';
 import type { KeyDeps } from '../keys/keys.service.ts';
 import { countersOfKey } from '../policies/policies.service.ts';
+import { type BoundLimit, boundLimitsOf, countsAll, remainderOf } from '../usage/boundLimits.service.ts';
 import { type CallerPrice, callerPrices } from './callerPrices.ts';
 import type { Model } from './models.schemas.ts';
 
@@ -31,7 +33,10 @@ export async function listModels(
   query: { readonly page_token?: string; readonly page_size?: string },
 ): Promise<PageOf<Model>> {
   const request = pageRequest('models', query, positionOf(part.text));
-  const { counters } = await countersOfKey(deps.db, await governedKeyOf(deps.db, caller), deps.now());
+  const now = deps.now();
+  const key = await governedKeyOf(deps.db, caller);
+  const { counters } = await countersOfKey(deps.db, key, now);
+  const limits = (await boundLimitsOf(deps.db, counters, key, now)).filter((limit) => !countsAll(limit));
   const allowedByEach = counters.map(({ policy }) => compileModelPatterns(policy.allowed_models));
   const connectors = await usableConnectors(deps);
   const { models, negotiated } = await servedModels(deps.db, connectors, { after: request.after?.[0] });
@@ -42,7 +47,7 @@ export async function listModels(
     request,
     rows,
     (row) => [row.id],
-    (row) => toModel(row, priceOf(row)),
+    (row) => toModel(row, priceOf(row), headroomFor(row.id, limits)),
   );
 }
 
@@ -81,8 +86,15 @@ export async function unservedModels(
 /** More than fit into `MAX_TABLE_BYTES`, so none is left out. */
 const MAX_MODELS = 250_000;
 
+/** The smallest remainder of the limits that count a model. Null: none does. */
+function headroomFor(model: string, limits: readonly BoundLimit[]): number | null {
+  const left = limits.flatMap((limit) => (limit.counts(model) ? (remainderOf(limit) ?? []) : []));
+  const [first, ...others] = left;
+  return first === undefined ? null : microFromNano(others.reduce(min, first));
+}
+
 /** A model as the API shows it, with the price that its caller is charged. */
-function toModel(row: PricedModel, { price, negotiatedAt }: CallerPrice): Model {
+function toModel(row: PricedModel, { price, negotiatedAt }: CallerPrice, headroom: number | null): Model {
   const { version, price_origin, price_created_at } = row;
   const listed = { version, origin: price_origin, created_at: price_created_at };
   return {
@@ -99,5 +111,6 @@ function toModel(row: PricedModel, { price, negotiatedAt }: CallerPrice): Model 
     capabilities: row.capabilities,
     deprecated_at: row.deprecated_at?.toISOString() ?? null,
     benchmark_scores: benchmarkScores(row.benchmark_scores as Record<string, number>),
+    headroom_micro_usd: headroom,
   };
 }

@@ -9,37 +9,44 @@ export type ListedOverrideRow = OverrideRow &
     policy_name: string;
     policy_scope: Policies['counter_scope'];
     policy_limited: boolean;
+    policy_limits: unknown;
+    policy_deleted: boolean;
   }>;
 
 export interface OverrideFilter extends VisibleObjects {
   readonly id?: string | undefined;
   readonly policyId?: string | undefined;
+  readonly limitId?: string | undefined;
   readonly isActive?: boolean | undefined;
 }
+
+const OF_POLICY = sql`split_part(override.policy_id, '.', 1)`;
+/** Empty: of the policy itself. */
+const OF_LIMIT = sql`split_part(override.policy_id, '.', 2)`;
 
 /** A page of overrides, newest first. */
 export async function findOverrides(
   db: Database,
-  { principalId, within, id, policyId, isActive }: OverrideFilter,
+  { principalId, within, id, policyId, limitId, isActive }: OverrideFilter,
   now: Date,
   after: { readonly createdAt: Date; readonly id: string } | undefined,
   limit: number,
 ): Promise<ListedOverrideRow[]> {
-  const inForce = sql<boolean>`(override.ended_at IS NULL AND override.ends_at > ${now}
-    AND policies.limit_nano_usd IS NOT NULL AND policies.deleted_at IS NULL
-    AND policies.counter_scope = split_part(override.subject, ':', 1))`;
+  // Of a further limit that is gone, or counts something else, none is left that has not ended.
+  const inForce = sql<boolean>`(override.ended_at IS NULL AND override.ends_at > ${now} AND policies.deleted_at IS NULL
+    AND (${OF_LIMIT} <> '' OR policies.limit_nano_usd IS NOT NULL
+      AND policies.counter_scope = split_part(override.subject, ':', 1)))`;
   let query = db
     .selectFrom('budget_overrides as override')
-    .innerJoin('policies', 'policies.id', 'override.policy_id')
+    .innerJoin('policies', (join) => join.on(sql<boolean>`policies.id = ${OF_POLICY}`))
     .selectAll('override')
     .select(['policies.name as policy_name', 'policies.counter_scope as policy_scope'])
-    .select(
-      sql<boolean>`(policies.limit_nano_usd IS NOT NULL AND policies.deleted_at IS NULL)`.as(
-        'policy_limited',
-      ),
-    );
+    .select('policies.limits as policy_limits')
+    .select(sql<boolean>`policies.limit_nano_usd IS NOT NULL`.as('policy_limited'))
+    .select(sql<boolean>`policies.deleted_at IS NOT NULL`.as('policy_deleted'));
   if (id !== undefined) query = query.where('override.id', '=', id);
-  if (policyId !== undefined) query = query.where('override.policy_id', '=', policyId);
+  if (policyId !== undefined) query = query.where(sql<boolean>`${OF_POLICY} = ${policyId}`);
+  if (limitId !== undefined) query = query.where(sql<boolean>`${OF_LIMIT} = ${limitId}`);
   if (principalId !== undefined) query = query.where('override.principal_id', '=', principalId);
   if (within)
     query = query.where(
@@ -50,7 +57,7 @@ export async function findOverrides(
         )
         OR override.subject = 'policy' AND EXISTS (
           SELECT FROM teams WHERE teams.id = ANY (${within.teamIds}::text[])
-            AND (teams.policy_id = override.policy_id OR teams.member_policy_id = override.policy_id)
+            AND (teams.policy_id = ${OF_POLICY} OR teams.member_policy_id = ${OF_POLICY})
         ))`,
     );
   if (isActive !== undefined) query = query.where(isActive ? inForce : sql<boolean>`NOT ${inForce}`);

@@ -2,13 +2,13 @@ import { MAX_LIMIT_MICRO_USD } from '@weighbridge/domain';
 import { type Static, Type } from 'typebox';
 import { PageQuery } from '../../shared/paging.ts';
 import { DateTime, Nullable, QueryBoolean, Strict } from '../../shared/schemas.ts';
-import { CounterScope } from '../policies/policies.schemas.ts';
+import { MAX_VALUE_LENGTH } from '../policies/definedCounters.ts';
 import { MAX_DURATION_SECONDS } from './overrides.ts';
 
 const limit_micro_usd = Type.Integer({
   minimum: 0,
   maximum: MAX_LIMIT_MICRO_USD,
-  description: "The counter's limit meanwhile, higher or lower than the policy's.",
+  description: "The counter's limit meanwhile, higher or lower than the policy's. 0 freezes it.",
 });
 const reason = Type.String({
   minLength: 1,
@@ -26,11 +26,16 @@ export const Override = Type.Object(
     id: Type.String(),
     policy_id: Type.String(),
     policy_name: Type.String(),
-    counter_scope: CounterScope,
+    limit_id: Nullable(Type.String({ description: 'The further limit of the policy whose counter it is.' })),
+    limit_name: Nullable(Type.String()),
+    counter_scope: Type.String({ description: 'Of the policy, or of the further limit.' }),
     principal_id: Nullable(
       Type.String({ description: "Whose counter it is; of a key's, the key's principal." }),
     ),
     key_id: Nullable(Type.String({ description: 'With counter_scope key: whose counter it is.' })),
+    value: Nullable(
+      Type.String({ description: 'With a counter_scope by attribution: whose counter it is.' }),
+    ),
     limit_micro_usd,
     reason,
     active: Type.Boolean({
@@ -60,6 +65,21 @@ export const NewOverride = Strict(
       }),
     ),
     key_id: Type.Optional(Type.String({ description: 'Whose counter, with counter_scope key.' })),
+    limit_id: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: 100,
+        description: 'A further limit of the policy, by its id or name: the counter is one of its.',
+      }),
+    ),
+    value: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength: MAX_VALUE_LENGTH,
+        description:
+          'With limit_id, of a limit by attribution: whose counter. One that no request has named yet is fine.',
+      }),
+    ),
     limit_micro_usd,
     reason,
     ends_at: Type.Optional(ends_at),
@@ -89,6 +109,9 @@ export const OverrideQuery = Strict({
   ...PageQuery,
   policy_id: Type.Optional(Type.String()),
   principal_id: Type.Optional(Type.String({ minLength: 1, maxLength: 200 })),
+  limit_id: Type.Optional(
+    Type.String({ minLength: 1, maxLength: 100, description: 'Only those of this further limit.' }),
+  ),
   active: Type.Optional(QueryBoolean('Whether it stands in for the limit of its policy now.')),
 });
 export type OverrideQuery = Static<typeof OverrideQuery>;

@@ -1,8 +1,14 @@
-import { keySubject, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
+import { definedBy, keySubject, ownerOf, POLICY_SUBJECT, principalSubject } from '@weighbridge/budget';
 import { atEnd, type Database, type Tx } from '@weighbridge/database';
 import { isId, isPrincipalId, microFromNano, nanoFromMicro, newId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
-import { endDueOverrides, markDueOverrides, type OverrideRow } from '@weighbridge/ledger';
+import {
+  endDueOverrides,
+  markDueOverrides,
+  type OverriddenCounter,
+  type OverrideRow,
+} from '@weighbridge/ledger';
+import { furtherLimits, isByAttribution } from '@weighbridge/state';
 import { type Caller, readsAllSpend, visibleObjects } from '../../shared/caller.ts';
 import { parseDateTime } from '../../shared/dateTime.ts';
 import { fieldChanges } from '../../shared/fieldChanges.ts';
@@ -12,8 +18,9 @@ import { recordAudit, recordAudits } from '../audit/audit.service.ts';
 import { findKey } from '../keys/keys.service.ts';
 import { reclaimExcess } from '../leases/reclaims.ts';
 import { updateCounters } from '../policies/counters.service.ts';
+import { type CounterDefinition, definitionNamed, subjectNamed } from '../policies/definedCounters.ts';
 import { lockGovernance } from '../policies/governance.ts';
-import { findPolicy, type PolicyRow } from '../policies/policies.service.ts';
+import { findPolicy } from '../policies/policies.service.ts';
 import { principalExists } from '../principals/principals.service.ts';
 import {
   findOverrides,
@@ -64,6 +71,7 @@ export async function listOverrides(
   const filter = {
     ...reachOf(caller, query.principal_id),
     policyId: query.policy_id,
+    limitId: query.limit_id,
     isActive: query.active === undefined ? undefined : query.active === 'true',
   };
   const after = createdAt && id ? { createdAt: new Date(createdAt), id } : undefined;
@@ -89,18 +97,22 @@ export async function createOverride(
     await lockGovernance(tx, 'exclusive');
     const policy = isId('pol', input.policy_id) ? await findPolicy(tx, input.policy_id) : undefined;
     if (!policy) throw notFound('policy_id', 'policy');
-    if (policy.limit_nano_usd === null) throw policyUnlimited();
-    const { subject, principalId } = await counterOf(tx, policy, input);
+    const definition = definitionNamed(policy, input.limit_id, now, 'validation');
+    const { subject, principalId } = await counterOf(tx, definition, input);
+    const amount = definition.amountOf(subject);
+    if (amount === null) throw policyUnlimited();
     assertNotOwn(caller, principalId);
-    await endDue(tx, policy.id, now);
-    const other = await findUnended(tx, policy.id, subject);
+    const counter = { policyId: definition.id, subject };
+    await endDue(tx, counter.policyId, now);
+    const other = await findUnended(tx, counter.policyId, subject);
     if (other) throw overrideExists(other.id);
     const id = newId('ovr');
     await insertOverride(tx, {
       id,
-      policy_id: policy.id,
+      policy_id: counter.policyId,
       subject,
       principal_id: principalId,
+      value: input.value?.trim() ?? null,
       limit_nano_usd: nanoFromMicro(input.limit_micro_usd),
       reason,
       created_by: caller.principalId,
@@ -108,15 +120,16 @@ export async function createOverride(
       updated_at: now,
       ends_at: endsAt,
     });
-    await applyLimits(tx, policy.id, now);
+    await applyLimits(tx, [counter], now);
     const created = await readOverride(tx, id, now);
-    const { principal_id, key_id, limit_micro_usd, ends_at } = created;
+    const { principal_id, key_id, limit_id, limit_name, value, limit_micro_usd, ends_at } = created;
     const detail = {
       policy_id: policy.id,
+      ...(limit_id !== null && { limit_id, limit_name, value }),
       principal_id,
       key_id,
       limit_micro_usd,
-      policy_limit_micro_usd: microFromNano(policy.limit_nano_usd),
+      policy_limit_micro_usd: microFromNano(amount),
       reason,
       ends_at,
     };
@@ -134,7 +147,7 @@ export async function changeOverride(
 ): Promise<Override> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
-    const before = await lockOverride(tx, id, now);
+    const { counter, override: before } = await lockOverride(tx, id, now);
     assertMatch(before);
     const wanted = {
       ...(input.limit_micro_usd !== undefined && { limit_micro_usd: input.limit_micro_usd }),
@@ -153,7 +166,7 @@ export async function changeOverride(
       ends_at: new Date(ends_at),
       updated_at: changedAt(new Date(before.updated_at), now),
     });
-    await applyLimits(tx, before.policy_id, now);
+    await applyLimits(tx, [counter], now);
     const detail = { changed };
     await recordAudit(tx, { actor: caller, action: 'override.updated', resourceId: id, detail, at: now });
     return await readOverride(tx, id, now);
@@ -169,7 +182,7 @@ export async function endOverride(
 ): Promise<Override> {
   const now = deps.now();
   return await deps.db.transaction().execute(async (tx) => {
-    const before = await lockOverride(tx, id, now);
+    const { counter, override: before } = await lockOverride(tx, id, now);
     assertMatch(before);
     if (before.ended_at !== null) return before;
     assertNotOwn(caller, before.principal_id);
@@ -177,8 +190,9 @@ export async function endOverride(
       ended_at: now,
       updated_at: changedAt(new Date(before.updated_at), now),
     });
-    await applyLimits(tx, before.policy_id, now);
-    const detail = { policy_id: before.policy_id, ends_at: before.ends_at };
+    await applyLimits(tx, [counter], now);
+    const { policy_id, limit_id, value, ends_at } = before;
+    const detail = { policy_id, ...(limit_id !== null && { limit_id, value }), ends_at };
     await recordAudit(tx, { actor: caller, action: 'override.ended', resourceId: id, detail, at: now });
     return await readOverride(tx, id, now);
   });
@@ -192,8 +206,8 @@ export async function recordEnds({ db, now }: OverrideDeps): Promise<void> {
   const at = now();
   if (!(await isAnyDue(db, at))) return;
   await db.transaction().execute(async (tx) => {
-    const ended = await endDueOverrides(tx, { now: at, limit: MAX_ENDED });
-    await reclaimExcess(tx, [...new Set(ended.map(({ policy_id }) => policy_id))]);
+    const { ended, bucketKeys } = await endDueOverrides(tx, { now: at, limit: MAX_ENDED });
+    await reclaimExcess(tx, { bucketKeys });
     await auditEnds(tx, ended, at);
   });
 }
@@ -204,22 +218,31 @@ function reachOf(caller: Caller, asked?: string): OverrideFilter {
 }
 
 /** The locks of governance and of the counters keep overrides as they are until the transaction ends. */
-async function lockOverride(tx: Tx, id: string, now: Date): Promise<Override> {
+async function lockOverride(
+  tx: Tx,
+  id: string,
+  now: Date,
+): Promise<{ readonly override: Override; readonly counter: OverriddenCounter }> {
   await lockGovernance(tx, 'exclusive');
-  const { policy_id } = await readOverride(tx, id, now);
-  await endDue(tx, policy_id, now);
-  return await readOverride(tx, id, now);
+  const { policy_id: policyId, subject } = await readRow(tx, id, now);
+  await endDue(tx, policyId, now);
+  return { override: await readOverride(tx, id, now), counter: { policyId, subject } };
 }
 
 async function readOverride(db: Database, id: string, now: Date): Promise<Override> {
+  return toOverride(await readRow(db, id, now), now);
+}
+
+async function readRow(db: Database, id: string, now: Date): Promise<ListedOverrideRow> {
   const [row] = await findOverrides(db, { id }, now, undefined, 1);
-  return toOverride(row ?? raise(overrideNotFound()), now);
+  return row ?? raise(overrideNotFound());
 }
 
 /** An end that has come but is not recorded yet would be in the way of a new override. */
 async function endDue(tx: Tx, policyId: string, now: Date): Promise<void> {
   const ended = await markDueOverrides(tx, { now, limit: MAX_ENDED, policyId });
-  if (ended.length > 0) await applyLimits(tx, policyId, now);
+  const counters = ended.map((one) => ({ policyId: one.policy_id, subject: one.subject }));
+  await applyLimits(tx, counters, now);
   await auditEnds(tx, ended, now);
 }
 
@@ -230,14 +253,21 @@ async function auditEnds(tx: Tx, ended: readonly OverrideRow[], at: Date): Promi
       actor: { principalId: 'control-plane', identity: null },
       action: 'override.ended',
       resourceId: id,
-      detail: { policy_id, ends_at: ends_at.toISOString() },
+      detail: { ...policyIn(policy_id), ends_at: ends_at.toISOString() },
       at,
     })),
   );
 }
 
-async function applyLimits(tx: Tx, policyId: string, now: Date): Promise<void> {
-  await atEnd(tx, updateCounters, [{ policyId, hasNewLimit: true, at: now }]);
+/** As details of the audit log name them. */
+function policyIn(definedById: string) {
+  const { policyId, limitId } = definedBy({ policyId: definedById });
+  return { policy_id: policyId, ...(limitId !== undefined && { limit_id: limitId }) };
+}
+
+async function applyLimits(tx: Tx, counters: readonly OverriddenCounter[], now: Date): Promise<void> {
+  const changes = counters.map((counter) => ({ ...counter, hasNewLimit: true, at: now }));
+  if (changes.length > 0) await atEnd(tx, updateCounters, changes);
 }
 
 function endOf({ ends_at, duration_seconds }: NewOverride, now: Date): Date {
@@ -253,22 +283,27 @@ function endOf({ ends_at, duration_seconds }: NewOverride, now: Date): Date {
   return endsAt;
 }
 
-/** The counter of a policy that is named, and whose it is. */
+/** The counter that is named, and whose it is. */
 async function counterOf(
   tx: Tx,
-  { counter_scope: scope }: PolicyRow,
-  { principal_id, key_id }: NewOverride,
+  definition: CounterDefinition,
+  { principal_id, key_id, value }: NewOverride,
 ): Promise<{ readonly subject: string; readonly principalId: string | null }> {
-  if (key_id !== undefined && scope !== 'key') throw counterMismatch(scope, 'key_id');
-  if (principal_id !== undefined && scope !== 'principal') throw counterMismatch(scope, 'principal_id');
+  const { counterScope: scope, limit } = definition;
+  if (key_id !== undefined && scope !== 'key') throw counterMismatch(definition, 'key_id');
+  if (principal_id !== undefined && scope !== 'principal') throw counterMismatch(definition, 'principal_id');
+  if (value !== undefined) {
+    return { subject: subjectNamed(definition, value, 'validation'), principalId: null };
+  }
+  if (limit && isByAttribution(limit)) throw counterMismatch(definition, 'value');
   if (scope === 'policy') return { subject: POLICY_SUBJECT, principalId: null };
   if (scope === 'principal') {
-    if (principal_id === undefined) throw counterMismatch(scope, 'principal_id');
+    if (principal_id === undefined) throw counterMismatch(definition, 'principal_id');
     if (!isPrincipalId(principal_id) || !(await principalExists(tx, principal_id)))
       throw notFound('principal_id', 'principal');
     return { subject: principalSubject(principal_id), principalId: principal_id };
   }
-  if (key_id === undefined) throw counterMismatch(scope, 'key_id');
+  if (key_id === undefined) throw counterMismatch(definition, 'key_id');
   const key = isId('key', key_id) ? await findKey(tx, key_id) : undefined;
   if (!key || key.revoked_at !== null) throw notFound('key_id', 'key');
   if (key.counter_key_id !== key.id) {
@@ -288,18 +323,24 @@ function assertNotOwn(caller: Caller, principalId: string | null): void {
 }
 
 function toOverride(row: ListedOverrideRow, now: Date): Override {
-  const [scope = '', ...id] = row.subject.split(':');
-  const isMatching = scope === row.policy_scope && row.policy_limited;
+  const { policyId, limitId } = definedBy({ policyId: row.policy_id });
+  const { counter, keyId } = ownerOf(row.subject);
+  const limit = furtherLimits({ limits: row.policy_limits }).find(({ id }) => id === limitId);
+  const isMatching =
+    limitId === undefined ? counter === row.policy_scope && row.policy_limited : limit !== undefined;
   return {
     id: row.id,
-    policy_id: row.policy_id,
+    policy_id: policyId,
     policy_name: row.policy_name,
-    counter_scope: scope as Override['counter_scope'],
+    limit_id: limitId ?? null,
+    limit_name: limit?.name ?? null,
+    counter_scope: limit?.counter_scope ?? counter,
     principal_id: row.principal_id,
-    key_id: scope === 'key' ? id.join(':') : null,
+    key_id: keyId,
+    value: row.value,
     limit_micro_usd: microFromNano(row.limit_nano_usd),
     reason: row.reason,
-    active: isMatching && row.ended_at === null && row.ends_at > now,
+    active: isMatching && !row.policy_deleted && row.ended_at === null && row.ends_at > now,
     ends_at: row.ends_at.toISOString(),
     ended_at: row.ended_at?.toISOString() ?? null,
     created_by: row.created_by,

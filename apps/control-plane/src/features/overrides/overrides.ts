@@ -1,4 +1,5 @@
 import { AppError } from '@weighbridge/errors';
+import type { CounterDefinition } from '../policies/definedCounters.ts';
 
 /** An exception that lasts is a policy. */
 export const MAX_DURATION_SECONDS = 366 * 86_400;
@@ -48,16 +49,16 @@ export function policyUnlimited(): AppError {
   return new AppError('validation', 'policy_unlimited', message, { param: 'policy_id' });
 }
 
-/** The counters of a policy are of its counter_scope. */
+/** Counters are of the counter_scope of what defines them. */
 export function counterMismatch(
-  scope: 'key' | 'principal' | 'policy',
-  param: 'key_id' | 'principal_id',
+  { limit, counterScope: scope }: Pick<CounterDefinition, 'limit' | 'counterScope'>,
+  param: 'key_id' | 'principal_id' | 'value',
 ): AppError {
-  const wanted = {
+  const wanted: Readonly<Record<string, string>> = {
     key: 'Each key has its own counter: give key_id alone.',
     principal: 'Each principal has its own counter: give principal_id alone.',
     policy: 'All share its one counter: give neither principal_id nor key_id.',
-  }[scope];
-  const message = `The policy has counter_scope ${scope}. ${wanted}`;
+  };
+  const message = `The ${limit ? 'limit' : 'policy'} has counter_scope ${scope}. ${wanted[scope] ?? 'Each value of it has its own counter: give value alone.'}`;
   return new AppError('validation', 'counter_mismatch', message, { param });
 }

@@ -1,13 +1,16 @@
 import type { Tx } from '@weighbridge/database';
 import { windowAt } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
-import { hasArchive, openCounter, setBucketLimits } from '@weighbridge/ledger';
+import { hasArchive, openCounter, setBucketLimits, setCounterLimits } from '@weighbridge/ledger';
 import { reclaimExcess } from '../leases/reclaims.ts';
 import { findPolicy, updatePolicy } from './policies.repository.ts';
 
 /** What a change of a policy, or of an override, does to the counters of the policy. */
 export interface CounterChange {
+  /** As in a bucket: of a policy or a further limit. */
   readonly policyId: string;
+  /** Only this counter has a new limit, by its override. */
+  readonly subject?: string;
   /** The policy has a new counter version, so a new counter starts. */
   readonly isNew?: boolean;
   readonly hasNewLimit?: boolean;
@@ -20,11 +23,21 @@ export interface CounterChange {
  */
 export async function updateCounters(tx: Tx, changes: readonly CounterChange[]): Promise<void> {
   for (const [policyId, at] of latest(changes.filter(({ isNew }) => isNew))) await open(tx, policyId, at);
-  const limited = latest(changes.filter(({ hasNewLimit }) => hasNewLimit));
-  if (limited.size === 0) return;
-  const ids = [...limited.keys()];
-  await setBucketLimits(tx, ids, new Date(Math.max(...[...limited.values()].map(Number))));
-  await reclaimExcess(tx, ids);
+  const limited = changes.filter(({ hasNewLimit }) => hasNewLimit);
+  if (limited.length === 0) return;
+  const at = new Date(Math.max(...limited.map((change) => change.at.getTime())));
+  const policyIds = [
+    ...new Set(limited.flatMap(({ policyId, subject }) => (subject === undefined ? [policyId] : []))),
+  ];
+  if (policyIds.length > 0) {
+    await setBucketLimits(tx, policyIds, at);
+    await reclaimExcess(tx, { policyIds });
+  }
+  const counters = limited.flatMap(({ policyId, subject }) => {
+    return subject === undefined ? [] : [{ policyId, subject }];
+  });
+  if (counters.length === 0) return;
+  await reclaimExcess(tx, { bucketKeys: await setCounterLimits(tx, counters, at) });
 }
 
 /** When each policy was changed last. */

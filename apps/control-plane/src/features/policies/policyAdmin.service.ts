@@ -1,6 +1,7 @@
 import { atEnd, type Database, type Tx } from '@weighbridge/database';
 import { isId, microFromNano, nanoFromMicro, newId } from '@weighbridge/domain';
 import { AppError, raise } from '@weighbridge/errors';
+import { endOverridesOf } from '@weighbridge/ledger';
 import { bucketIdsOf, furtherLimits, type LimitColumn } from '@weighbridge/state';
 import type { Caller } from '../../shared/caller.ts';
 import { validDisplayName } from '../../shared/displayName.ts';
@@ -8,6 +9,7 @@ import { fieldChanges } from '../../shared/fieldChanges.ts';
 import { type PageOf, page, pageRequest, part, positionOf } from '../../shared/paging.ts';
 import type { AssertMatch } from '../../shared/preconditions.ts';
 import type { CacheSettings } from '../../shared/schemas.ts';
+import { recordAudits } from '../audit/audit.service.ts';
 import { recordChange } from '../changes/changes.service.ts';
 import { profileExists } from '../profiles/profiles.service.ts';
 import { validAttributionHeaders } from './attributionHeaders.ts';
@@ -47,7 +49,7 @@ import {
   tooManyReplacements,
   validTimezone,
 } from './policies.ts';
-import { limitColumns, presentLimit } from './policyLimits.ts';
+import { limitChanges, limitColumns, presentLimit } from './policyLimits.ts';
 
 export interface PolicyAdminDeps {
   readonly db: Database;
@@ -157,11 +159,15 @@ export async function changePolicy(
     if (input.on_exhausted) await assertFewReplacements(tx, id);
     const change = { policyId: id, isNew: startsCounter, hasNewLimit: 'limit_micro_usd' in changed, at: now };
     await atEnd(tx, updateCounters, [change, ...furtherChanges(id, limits ?? [], furtherLimits(row), now)]);
+    if (limits)
+      await endOverridesWithoutCounters(tx, caller, { id, limits, before: furtherLimits(row), now });
     await recordChange(tx, {
       actor: caller,
       action: 'policy.updated',
       resourceId: id,
-      detail: { changed },
+      detail: {
+        changed: limits ? { ...changed, limits: limitChanges(before.limits, asked.limits ?? []) } : changed,
+      },
       reach: reachOf(changed.default_for),
       at: now,
     });
@@ -228,6 +234,38 @@ function furtherChanges(
   const changed = limits.filter(hasNewLimit);
   const policyIds = changed.flatMap((limit) => bucketIdsOf(id, limit));
   return policyIds.map((policyId) => ({ policyId, hasNewLimit: true, at }));
+}
+
+/** Those of limits that are gone, or that have counters of something else. */
+async function endOverridesWithoutCounters(
+  tx: Tx,
+  actor: Caller,
+  {
+    id,
+    limits,
+    before,
+    now,
+  }: {
+    readonly id: string;
+    readonly limits: readonly LimitColumn[];
+    readonly before: readonly LimitColumn[];
+    readonly now: Date;
+  },
+): Promise<void> {
+  const scopes = new Map(limits.map((limit) => [limit.id, limit.counter_scope]));
+  const changed = before.filter((limit) => scopes.get(limit.id) !== limit.counter_scope);
+  const ids = changed.flatMap((limit) => bucketIdsOf(id, limit));
+  const ended = await endOverridesOf(tx, ids, now);
+  await recordAudits(
+    tx,
+    ended.map((override) => ({
+      actor,
+      action: 'override.ended',
+      resourceId: override.id,
+      detail: { policy_id: id, reason: 'The limit has no such counter any more.' },
+      at: now,
+    })),
+  );
 }
 
 /** Changing one of these fields starts a new counter. */

@@ -2,7 +2,7 @@ import type { AppError } from '@weighbridge/errors';
 import type { LimitColumn } from '@weighbridge/state';
 import { expect, it } from 'vitest';
 import type { PolicyLimit } from './policies.schemas.ts';
-import { limitColumns, presentLimit } from './policyLimits.ts';
+import { limitChanges, limitColumns, presentLimit } from './policyLimits.ts';
 
 const [THEN, NOW] = [new Date('2026-11-01T00:00:00Z'), new Date('2026-11-10T00:00:00Z')];
 const USER: PolicyLimit = { name: 'each user', counter_scope: 'user', limit_micro_usd: 5 };
@@ -140,4 +140,20 @@ it('what no limit can be is refused, with the field', () => {
     }
   });
   expect(found.filter((one) => one !== undefined)).toEqual([]);
+});
+
+it('the audit log shows which limits came, which are gone, and which fields of the others differ', () => {
+  const before = made(USER, OPUS);
+  const [user, opus] = before.map(presentLimit);
+  if (!user || !opus) throw new Error('two limits');
+  const added = { ...USER, name: 'each team', counter_scope: 'team' };
+  const after = limitColumns([{ ...user, name: 'customer', limit_micro_usd: 9 }, added], before, NOW);
+  expect(limitChanges(before.map(presentLimit), after.map(presentLimit))).toEqual({
+    added: [expect.objectContaining(added)],
+    removed: ['opus'],
+    changed: {
+      customer: { name: { from: 'each user', to: 'customer' }, limit_micro_usd: { from: 5, to: 9 } },
+    },
+  });
+  expect(limitChanges([user, opus], [opus, user])).toEqual({});
 });

@@ -1,28 +1,19 @@
-import { everyMs, isTimezone, microFromNano, nanoFromMicro, newId } from '@weighbridge/domain';
+import {
+  everyMs,
+  isTimezone,
+  LIMIT_DEFAULTS,
+  microFromNano,
+  nanoFromMicro,
+  newId,
+} from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import { isByAttribution, type LimitColumn } from '@weighbridge/state';
 import { problemOfValue } from '../../shared/attributionValues.ts';
 import { validDisplayName } from '../../shared/displayName.ts';
+import { fieldChanges } from '../../shared/fieldChanges.ts';
 import { isAttributionName, namesOf } from './attributionNames.ts';
 import { MAX_LIMITS, type PolicyLimit } from './policies.schemas.ts';
 import { sortedThresholds } from './policies.ts';
-
-/** The settings of a further limit that names none of them. */
-const DEFAULTS = {
-  models: [],
-  when: {},
-  counter_scope: 'principal',
-  unknown: 'share',
-  window: 'month',
-  timezone: 'UTC',
-  enforcement: 'enforce',
-  thresholds: [],
-  max_counters: 100_000,
-  limit_micro_usd: null,
-  limit_requests: null,
-  limit_tokens: null,
-  others_limit_micro_usd: null,
-} satisfies Partial<PolicyLimit>;
 
 type CompleteLimit = Required<Omit<PolicyLimit, 'id'>>;
 
@@ -40,7 +31,7 @@ export function limitColumns(
   let amounts = 0;
   return given.map((limit, at) => {
     const field = `limits.${at}`;
-    const complete = validLimit({ ...DEFAULTS, ...limit }, field);
+    const complete = validLimit({ ...LIMIT_DEFAULTS, ...limit }, field);
     if (names.has(complete.name)) throw invalid(`${field}.name`, 'Two limits of a policy have this name.');
     names.add(complete.name);
     amounts += AMOUNTS.filter((name) => complete[name] !== null).length;
@@ -84,6 +75,23 @@ function windowColumns(window: CompleteLimit['window']): Pick<LimitColumn, 'wind
 
 function presentWindow({ window_kind, window_every }: LimitColumn): CompleteLimit['window'] {
   return window_kind === 'first_use' ? { every: window_every ?? '', from: window_kind } : window_kind;
+}
+
+/** How a list of limits differs from another, as the audit log shows it: by name, with the fields that differ. */
+export function limitChanges(before: readonly PolicyLimit[], after: readonly PolicyLimit[]) {
+  const earlier = new Map(before.map((limit) => [limit.id, limit]));
+  const ids = new Set(after.map(({ id }) => id));
+  const added = after.filter(({ id }) => !earlier.has(id));
+  const removed = before.filter(({ id }) => !ids.has(id)).map(({ name }) => name);
+  const changed = after.flatMap((limit) => {
+    const fields = fieldChanges<PolicyLimit>(earlier.get(limit.id) ?? limit, limit);
+    return Object.keys(fields).length === 0 ? [] : [[limit.name, fields] as const];
+  });
+  return {
+    ...(added.length > 0 && { added }),
+    ...(removed.length > 0 && { removed }),
+    ...(changed.length > 0 && { changed: Object.fromEntries(changed) }),
+  };
 }
 
 /** By place: the earlier limit that a given one is. */

@@ -3,6 +3,7 @@ import { answerLeaseCalls, markLost, registerProducer } from '@weighbridge/ledge
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { type Json, startTestApi, type TestApi } from '../../../test/testApi.ts';
 import { type TestProxy, testProxy } from '../../../test/testProxy.ts';
+import { recordAttempts } from '../../../test/usage.ts';
 
 /** What a key can still spend: the smallest remainder over all counters that can refuse its requests. */
 
@@ -151,4 +152,81 @@ it('counts what a lost proxy may have spent of a parent, as the report of that p
   expect(await report(mine.id)).toMatchObject({ headroom_micro_usd: 7_600 });
   const above = await issue(company, 'boss');
   expect(await report(above.id)).toMatchObject({ remaining_micro_usd: 7_600, headroom_micro_usd: 7_600 });
+});
+
+const MONTH_MS = BigInt(Date.parse('2026-11-01T00:00:00Z'));
+
+/** Spends of a further limit's counter. */
+async function spendOf(policyId: string, limitId: string, subject: string, costNano: bigint) {
+  const bucket = { policyId: `${policyId}.${limitId}`, counterVersion: 1, subject, windowStartMs: MONTH_MS };
+  await recordAttempts(api.db, [{ costNano, buckets: [bucket] }]);
+}
+
+it('names the further limits that bind a key whatever it asks, and counts those that count every request', async () => {
+  const parent = await policy({
+    counter_scope: 'policy',
+    limits: [{ name: 'company models', models: ['other/*'], counter_scope: 'policy', limit_micro_usd: 70 }],
+  });
+  const id = await policy({
+    counter_scope: 'policy',
+    limit_micro_usd: 5_000,
+    parent_policy_id: parent,
+    limits: [
+      { name: 'each person', limit_micro_usd: 900 },
+      { name: 'mock', models: ['mock/*'], counter_scope: 'policy', limit_micro_usd: 300 },
+      { name: 'of the team', counter_scope: 'team', limit_micro_usd: 800 },
+      { name: 'in production', when: { env: 'prod' }, limit_micro_usd: 10 },
+      { name: 'each customer', counter_scope: 'user', limit_micro_usd: 1 },
+      { name: 'watched', counter_scope: 'policy', limit_micro_usd: 1, enforcement: 'shadow' },
+      { name: 'gone', counter_scope: 'policy', limit_micro_usd: 1, enforcement: 'off' },
+    ],
+  });
+  const { body } = await api.call('GET', `/policies/${id}`);
+  const idOf = (name: string) => String((body.limits as Json[]).find((one) => one.name === name)?.id);
+  const principal_id = `ada-${made}`;
+  const scopes = ['usage:read', 'models:read'];
+  const attribution = { team: 'search' };
+  const mine = await api.issue({ policy_id: id, principal_id, scopes, attribution });
+  const plain = await api.issue({ policy_id: id, principal_id, scopes });
+  await spendOf(id, idOf('each person'), `principal:${principal_id}`, 150_000n);
+  await spendOf(id, idOf('mock'), 'policy', 260_000n);
+  await spendOf(id, idOf('of the team'), 'team:search', 100_000n);
+  const named = ({ limits }: Json) =>
+    (limits as Json[]).map((one) => [one.limit_name, one.spent_micro_usd, one.limit_micro_usd]);
+  const own = [
+    ['each person', 150, 900],
+    ['mock', 260, 300],
+    ['watched', 0, 1],
+  ];
+  // Any key of the policy may name the team, so its figures are no caller's own.
+  const all = [...own.slice(0, 2), ['of the team', 100, 800], ...own.slice(2)];
+  const seen = await report(mine.id, mine.key);
+  expect(named(seen)).toEqual(own);
+  const whole = await report(mine.id);
+  expect(named(whole)).toEqual([...all, ['company models', 0, 70]]);
+  expect(named(await report(plain.id, plain.key))).toEqual(own);
+  expect((whole.limits as Json[])[2]).toMatchObject({
+    ...{ policy_id: id, is_parent: false, counter: 'team', value: 'search', counter_scope: 'team' },
+    ...{ headroom_micro_usd: 700, override: null, reset: '2026-12-01T00:00:00.000Z' },
+  });
+  const counter = { policy_id: id, limit_id: idOf('of the team'), limit_name: 'of the team' };
+  expect(whole).toMatchObject({ headroom_micro_usd: 700, headroom_counter: counter });
+  expect(seen).toMatchObject({
+    headroom_micro_usd: 700,
+    headroom_counter: { policy_id: null, limit_id: null, limit_name: null, spent_micro_usd: null },
+  });
+  await api.call('POST', '/overrides', {
+    body: {
+      ...{ policy_id: id, limit_id: idOf('of the team'), value: 'search' },
+      ...{ limit_micro_usd: 0, reason: 'frozen', duration_seconds: 600 },
+    },
+  });
+  expect(await report(mine.id, mine.key)).toMatchObject({ headroom_micro_usd: 0 });
+  expect(await report(plain.id, plain.key)).toMatchObject({ headroom_micro_usd: 750 });
+  const { body: models } = await api.call('GET', '/models', { key: plain.key });
+  const left = (models.data as Json[]).map((one) => [one.provider, one.headroom_micro_usd]);
+  expect(left.filter(([provider]) => provider === 'mock')).toContainEqual(['mock', 40]);
+  expect(
+    left.every(([provider, headroom]) => (provider === 'mock' ? headroom === 40 : headroom === null)),
+  ).toBe(true);
 });

@@ -4,12 +4,19 @@ import { microFromNano, type NanoUsd } from '@weighbridge/domain';
 import { type OverrideInForce, overrideKey, readBucketsSpent } from '@weighbridge/ledger';
 import { limitOf } from '../policies/limitOverride.ts';
 import type { Counter } from '../policies/policies.service.ts';
+import { type BoundLimit, countsAll, remainderOf } from './boundLimits.service.ts';
 import type { HeadroomCounter } from './usage.schemas.ts';
 
 export interface Headroom {
   /** Null: no counter can refuse a request. */
   readonly microUsd: number | null;
   readonly counter: HeadroomCounter | null;
+}
+
+export interface HeadroomFacts {
+  readonly overrides: ReadonlyMap<string, OverrideInForce>;
+  readonly limits: readonly BoundLimit[];
+  readonly showsParents: boolean;
 }
 
 const UNLIMITED: Headroom = { microUsd: null, counter: null };
@@ -23,33 +30,53 @@ export async function headroomOf(
   db: Database,
   counters: readonly [Counter, ...Counter[]],
   governingSpent: NanoUsd,
-  overrides: ReadonlyMap<string, OverrideInForce>,
-  showsParents: boolean,
+  { overrides, limits, showsParents }: HeadroomFacts,
 ): Promise<Headroom> {
   const [governing, ...parents] = counters;
   const spentOf = await readBucketsSpent(
     db,
     parents.filter(canRefuse).map(({ bucket }) => bucket),
   );
-  return counters.reduce<Headroom>((least, counter) => {
+  const main = counters.flatMap((counter) => {
     const { policy, bucket, window } = counter;
-    const limitNano = limitOf(policy, overrides.get(overrideKey(bucket)));
-    if (limitNano === null || !canRefuse(counter)) return least;
+    const limit = limitOf(policy, overrides.get(overrideKey(bucket)));
+    if (limit === null || !canRefuse(counter)) return [];
     const isParent = counter !== governing;
-    const limit = microFromNano(limitNano);
-    const spent = microFromNano(isParent ? (spentOf.get(bucketKey(bucket)) ?? 0n) : governingSpent);
+    const spent = isParent ? (spentOf.get(bucketKey(bucket)) ?? 0n) : governingSpent;
+    const scope = policy.counter_scope;
+    const place = { policyId: policy.id, further: undefined, scope, isParent, isOwn: !isParent };
+    return [{ ...place, limit, spent, end: window.end }];
+  });
+  const further = limits.filter(countsAll).flatMap((one) => {
+    if (remainderOf(one) === undefined) return [];
+    const { counter, limit, isParent, isOwn, amount, used, window } = one;
+    const place = {
+      policyId: counter.policy.id,
+      further: limit,
+      scope: limit.counter_scope,
+      isParent,
+      isOwn,
+    };
+    return [{ ...place, limit: amount, spent: used.spent, end: window.end }];
+  });
+  return [...main, ...further].reduce<Headroom>((least, one) => {
+    const { isParent } = one;
+    const limit = microFromNano(one.limit);
+    const spent = microFromNano(one.spent);
     const microUsd = Math.max(0, limit - spent);
     if (least.microUsd !== null && least.microUsd <= microUsd) return least;
-    const isShown = !isParent || showsParents;
+    const isShown = one.isOwn || showsParents;
     return {
       microUsd,
       counter: {
-        policy_id: isShown ? policy.id : null,
+        policy_id: isShown ? one.policyId : null,
         is_parent: isParent,
-        counter_scope: policy.counter_scope,
+        limit_id: isShown ? (one.further?.id ?? null) : null,
+        limit_name: isShown ? (one.further?.name ?? null) : null,
+        counter_scope: one.scope,
         limit_micro_usd: isShown ? limit : null,
         spent_micro_usd: isShown ? spent : null,
-        reset: window.end?.toISOString() ?? null,
+        reset: one.end?.toISOString() ?? null,
       },
     };
   }, UNLIMITED);

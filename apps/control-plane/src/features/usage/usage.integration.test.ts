@@ -144,11 +144,14 @@ describe.each(WINDOWS.map((window, index) => [...window, index] as const))(
           headroom_counter: {
             policy_id: child.id,
             is_parent: false,
+            limit_id: null,
+            limit_name: null,
             counter_scope: scope,
             limit_micro_usd: 10_000,
             spent_micro_usd: 2 * SPENT[scope],
             reset: edges.end.toISOString(),
           },
+          limits: [],
           queried_at: expect.any(String),
         };
         expect(await report(keys.first.id)).toEqual(expected);

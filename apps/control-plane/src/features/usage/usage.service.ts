@@ -5,6 +5,7 @@ import { type EffectiveKey, governedKeyOf } from '../keys/effectiveKey.ts';
 import { type KeyDeps, visibleKey } from '../keys/keys.service.ts';
 import { limitOf, presentOverride } from '../policies/limitOverride.ts';
 import { countersOfKey } from '../policies/policies.service.ts';
+import { boundLimitsOf, presentBoundLimit } from './boundLimits.service.ts';
 import { headroomOf } from './headroom.ts';
 import type { UsageReport } from './usage.schemas.ts';
 
@@ -27,7 +28,8 @@ async function report(deps: KeyDeps, key: EffectiveKey, showsParents: boolean): 
     counters.map(({ bucket }) => bucket),
     now,
   );
-  const headroom = await headroomOf(deps.db, counters, spend.spent, overrides, showsParents);
+  const limits = await boundLimitsOf(deps.db, counters, key, now);
+  const headroom = await headroomOf(deps.db, counters, spend.spent, { overrides, limits, showsParents });
   const override = overrides.get(overrideKey(counter.bucket));
   const limitNano = limitOf(policy, override);
   const spent = microFromNano(spend.spent);
@@ -56,6 +58,7 @@ async function report(deps: KeyDeps, key: EffectiveKey, showsParents: boolean): 
     remaining_micro_usd: limit === null ? null : Math.max(0, limit - spent),
     headroom_micro_usd: headroom.microUsd,
     headroom_counter: headroom.counter,
+    limits: limits.filter(({ isOwn }) => showsParents || isOwn).map((limit) => presentBoundLimit(limit, now)),
     queried_at: spend.queriedAt.toISOString(),
   };
 }

@@ -116,7 +116,11 @@ function linkOf(data: EventData): string | undefined {
   const id = (field: string) =>
     typeof data[field] === 'string' ? encodeURIComponent(data[field]) : undefined;
   const [policy, key, connector] = [id('policy_id'), id('key_id'), id('connector_id')];
-  if (policy !== undefined) return `/policies/${policy}/counters`;
+  const [limit, value] = [id('limit_id'), id('value')];
+  if (policy !== undefined) {
+    const query = [...(limit ? [`limit_id=${limit}`] : []), ...(limit && value ? [`value=${value}`] : [])];
+    return `/policies/${policy}/counters${query.length > 0 ? `?${query.join('&')}` : ''}`;
+  }
   if (key !== undefined) return `/keys/${key}`;
   if (connector !== undefined) return `/connectors/${connector}`;
   if (typeof data.path === 'string') return data.path;

@@ -131,8 +131,16 @@ function whose(data: EventData): string {
   return `the policy ${nameOf(data, 'policy')}`;
 }
 
+/** Counters of a limit by attribution that have no value. */
+const SHARED: Readonly<Record<string, string>> = {
+  others: ' for all others',
+  unknown: ' for requests without attribution',
+};
+
 function whoseLimit(data: EventData): string {
-  const value = data.value === null ? '' : ` for ${text(data.counter)} ${text(data.value)}`;
+  const named = data.value ?? (typeof data.value_sha256 === 'string' && `with SHA-256 ${data.value_sha256}`);
+  const who = named || data.key_name || data.key_id || data.principal_id;
+  const value = who ? ` for ${text(data.counter)} ${text(who)}` : (SHARED[text(data.counter)] ?? '');
   return `the limit ${text(data.limit_name ?? data.limit_id)}${value} of the policy ${nameOf(data, 'policy')}`;
 }
 

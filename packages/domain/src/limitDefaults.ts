@@ -1,0 +1,16 @@
+/** The settings of a further limit that names none of them, as the API has them. */
+export const LIMIT_DEFAULTS = {
+  models: [] as string[],
+  when: {} as Record<string, string>,
+  counter_scope: 'principal',
+  unknown: 'share',
+  window: 'month',
+  timezone: 'UTC',
+  enforcement: 'enforce',
+  thresholds: [] as number[],
+  max_counters: 100_000,
+  limit_micro_usd: null,
+  limit_requests: null,
+  limit_tokens: null,
+  others_limit_micro_usd: null,
+} as const;
