@@ -334,6 +334,7 @@ describe('the usage report', () => {
       remaining_micro_usd: 5_000_000,
       headroom_micro_usd: null,
       headroom_counter: null,
+      limits: [],
       queried_at: expect.any(String),
     });
   });
