@@ -35,9 +35,9 @@ async function nightsUntilFound(nights: number, recheckRuns: number): Promise<nu
   }
   return undefined;
 }
+/** What it leaves, the last test compares. */
 const repair = async () => {
   expect(await rebuildBuckets(ledger.db, { apply: true })).not.toMatchObject(CLEAN);
-  expect(await rebuildBuckets(ledger.db, { apply: false })).toMatchObject(CLEAN);
 };
 
 it('reads all days in the first night, and no day twice', async () => {
