@@ -2,7 +2,7 @@ import { type MockVendor, startMockVendor } from '@weighbridge/mock-vendor';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type Fault, type FaultyVendor, startFaultyVendor } from './faultyVendor.ts';
 import { post } from './post.ts';
-import { ALICE, PATIENT, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
+import { ALICE, BOB, PATIENT, SPENT, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
 
 /** The vendors of the two connectors: `con_0` has the higher priority. */
 let vendors: readonly [FaultyVendor, FaultyVendor];
@@ -75,19 +75,43 @@ describe('an account with limits', () => {
     expect(statuses).toEqual([200, 200, 429]);
   });
 
-  it('is left alone while the vendor refuses', async () => {
+  it('is left alone while the vendor refuses the requests of several principals', async () => {
     await start([{ requestsPerMinute: 60 }], 0);
-    fail(vendors[0], { status: 429, retryAfter: '600' });
-    expect((await ask()).status).toBe(429);
+    const refusal = { status: 429, retryAfter: '600.1234' };
+    fail(vendors[0], refusal, refusal, refusal);
+    // What one sends may be too much for the vendor by itself: others are still served.
+    for (const key of [ALICE, ALICE, BOB]) expect((await ask(key)).status).toBe(429);
+    expect(sent()).toEqual([3, 0]);
     const refused = await ask();
     expect(await refused.json()).toMatchObject({ error: { code: 'account_limit_exceeded' } });
-    expect(sent()).toEqual([1, 0]);
+    expect(sent()).toEqual([3, 0]);
   });
 
   it('is waited for by requests that may, until the vendor refuses no more', async () => {
     await start([{ requestsPerMinute: 60 }], 0);
-    fail(vendors[0], { status: 429, retryAfter: '1' });
-    expect([(await ask()).status, (await ask(PATIENT)).status]).toEqual([429, 200]);
+    fail(vendors[0], { status: 429, retryAfter: '1' }, { status: 429, retryAfter: '1' });
+    expect([(await ask()).status, (await ask(BOB)).status, (await ask(PATIENT)).status]).toEqual([
+      429, 429, 200,
+    ]);
+  });
+
+  it('gives nothing to a request that its budget refuses, and keeps no place for it', async () => {
+    await start([{ requestsPerMinute: 2 }]);
+    for (let at = 0; at < 5; at++) {
+      const refused = await ask(SPENT);
+      expect(await refused.json()).toMatchObject({ error: { code: 'budget_exhausted' } });
+    }
+    expect([(await ask()).status, (await ask()).status, (await ask()).status]).toEqual([200, 200, 429]);
+  });
+
+  it('is not waited for once its connector has changed', async () => {
+    await start([{ requestsPerMinute: 1 }]);
+    expect((await ask()).status).toBe(200);
+    const waiting = ask(PATIENT);
+    await expect.poll(() => proxy.failovers).toEqual(['con_0: account_limit']);
+    proxy.publish({ connectors: [{ baseUrl: vendors[1].url, requestsPerMinute: 1 }] });
+    expect((await waiting).status).toBe(429);
+    expect(sent()).toEqual([1, 0]);
   });
 
   it('is not used by a request whose client leaves the queue', async () => {

@@ -1,6 +1,6 @@
 import type { AccountBook, AccountPermit, AccountRequest } from '@weighbridge/budget';
 import { balancedTokens } from '@weighbridge/domain';
-import type { ResolvedKey, RoutableConnector } from '@weighbridge/state';
+import type { ResolvedKey, RoutableConnector, RoutingTable } from '@weighbridge/state';
 import type { Target } from '../control/target.ts';
 import { vendorLeftOf } from '../upstream/vendorLimits.ts';
 import type { Attempt } from './attempt.ts';
@@ -13,6 +13,7 @@ export interface AccountDeps {
   readonly accounts: Pick<AccountBook, 'request' | 'settle' | 'heard' | 'refused'>;
   readonly usualTokens: (model: string) => number | undefined;
   readonly now: () => Date;
+  readonly table: () => RoutingTable | undefined;
 }
 
 /** A permit for one attempt on a target, of the account of its connector. */
@@ -20,21 +21,25 @@ export type TargetPermit = AccountPermit<RoutableConnector>;
 
 /** Of a vendor that refuses requests, and does not say for how long. */
 const UNKNOWN_REFUSAL_MS = 1_000;
+/** A connector that goes, or changes, is noticed within this by those that wait for it. */
+const LOOK_MS = 5_000;
 
 /** Whether requests to the connector need a permit of its account. */
 export function isAccountWithLimits({ requestsPerMinute, tokensPerMinute }: RoutableConnector): boolean {
   return requestsPerMinute !== undefined || tokensPerMinute !== undefined;
 }
 
+type WaitingClient = Pick<ClientConnection, 'waitFor' | 'hasDisconnected' | 'cancellation'>;
+
 /** The permits of one request: each account is asked once, and if none has anything left, the request waits as its policy says. */
 export class AccountAdmission {
   readonly #deps: AccountDeps;
   readonly #plan: GenerationPlan;
-  readonly #client: Pick<ClientConnection, 'waitFor'>;
+  readonly #client: WaitingClient;
   /** The targets whose accounts had nothing left. */
   readonly #full: Target[] = [];
 
-  constructor(deps: AccountDeps, plan: GenerationPlan, client: Pick<ClientConnection, 'waitFor'>) {
+  constructor(deps: AccountDeps, plan: GenerationPlan, client: WaitingClient) {
     this.#deps = deps;
     this.#plan = plan;
     this.#client = client;
@@ -55,23 +60,47 @@ export class AccountAdmission {
     const targets = this.#full.splice(0);
     if (targets.length === 0 || key.queueMs === 0) return undefined;
     const { permit, giveUp } = this.#request(targets, key, true);
-    const waiting = permit.catch(() => undefined);
-    await this.#client.waitFor(waiting, key.queueMs);
+    let isOver = false;
+    const waiting = permit
+      .catch(() => undefined)
+      .finally(() => {
+        isOver = true;
+      });
+    const { cancellation } = this.#client;
+    for (let leftMs = key.queueMs; leftMs > 0 && !isOver && this.#areCurrent(targets); leftMs -= LOOK_MS) {
+      await this.#client.waitFor(waiting, Math.min(LOOK_MS, leftMs));
+      if (this.#client.hasDisconnected || cancellation.isCancelled) break;
+    }
     giveUp();
     const granted = await waiting;
     const target = targets.find(({ connector }) => connector.id === granted?.account.id);
-    return granted && target && { target, permit: granted };
+    if (!granted || !target) return undefined;
+    if (this.#areCurrent([target])) return { target, permit: granted };
+    this.#deps.accounts.settle(granted, undefined);
+    return undefined;
+  }
+
+  /** Whether their connectors are still there, with the same settings. */
+  #areCurrent(targets: readonly Target[]): boolean {
+    const table = this.#deps.table();
+    return targets.every(({ connector }) =>
+      table?.connectors.get(connector.provider)?.includes(connector.whole ?? connector),
+    );
   }
 
   /** What the vendor said of its own limits. */
-  heard(connector: RoutableConnector, { state, response }: Attempt): void {
+  heard(connector: RoutableConnector, { principalId }: ResolvedKey, { state, response }: Attempt): void {
     if (state !== 'answered') return;
     const { status, headers } = response;
     const wallMs = this.#deps.now().getTime();
     const left = vendorLeftOf(headers, wallMs);
     if (left) this.#deps.accounts.heard(connector, left);
     if (status === 429)
-      this.#deps.accounts.refused(connector, retryAfterMs(headers, wallMs) ?? UNKNOWN_REFUSAL_MS);
+      this.#deps.accounts.refused(
+        connector,
+        principalId,
+        retryAfterMs(headers, wallMs) ?? UNKNOWN_REFUSAL_MS,
+      );
   }
 
   #request(targets: readonly Target[], { priority, principalId }: ResolvedKey, mayWait: boolean) {

@@ -72,6 +72,9 @@ const NEXT_STATES: Readonly<Record<AttemptState, readonly AttemptState[]>> = {
   released: [],
 };
 
+/** Rejects with a 429 if the account has nothing left. */
+export type AskForPermit = () => Promise<AccountPermit>;
+
 export interface AttemptDeps extends MoneyDeps {
   readonly upstreams: Upstreams;
   readonly accounts: Pick<AccountBook, 'settle'>;
@@ -103,7 +106,8 @@ export class Attempt {
   readonly #money: AttemptMoney | undefined;
   #state: AttemptState = 'planned';
   #prepared: PreparedRequest | undefined;
-  /** Undefined if its account has no limits, and once it is settled. */
+  #askForPermit: AskForPermit | undefined;
+  /** Undefined if its account has no limits, before it is asked, and once it is settled. */
   #account: AccountPermit | undefined;
   /** Why its INTENT could not be written when it was about to go out. */
   #unrecorded: unknown;
@@ -146,10 +150,12 @@ export class Attempt {
 
   /**
    * Reserves, records and sends what was prepared. Neither throws nor rejects. Afterwards it is `answered`; or it was sent and failed, and is `settled`; or
-   * nothing was sent, and it is `released`. In the last two cases `error` says why. `account`: if the connector's account has limits.
+   * nothing was sent, and it is `released`. In the last two cases `error` says why. `account`: if the connector's account has limits, its
+   * permit, or what asks for one once the budgets hold the cost: a request that they refuse takes nothing of the account.
    */
-  run(prepared: PreparedRequest, account?: AccountPermit): Promise<void> | undefined {
-    this.#account = account;
+  run(prepared: PreparedRequest, account?: AccountPermit | AskForPermit): Promise<void> | undefined {
+    if (typeof account === 'function') this.#askForPermit = account;
+    else this.#account = account;
     let beginning: Permit | Promise<Permit>;
     try {
       beginning = this.#begin(prepared);
@@ -219,6 +225,14 @@ export class Attempt {
   /** reserved → recorded. */
   #record(): Promise<void> | undefined {
     this.#enter('reserved');
+    if (!this.#askForPermit) return this.#recordReserved();
+    return this.#askForPermit().then((permit) => {
+      this.#account = permit;
+      return this.#recordReserved();
+    });
+  }
+
+  #recordReserved(): Promise<void> | undefined {
     this.#context.client.assertWaiting();
     assertMaySend(this.#context.plan);
     const recording = this.#money?.record();

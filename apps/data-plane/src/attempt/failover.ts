@@ -2,6 +2,7 @@ import { isAccountLimited, type LimitWithoutHeadroom, limitWithoutHeadroom } fro
 import { AppError } from '@weighbridge/errors';
 import type { RoutableConnector } from '@weighbridge/state';
 import type { Target } from '../control/target.ts';
+import { assertAllowed } from '../routing/allowedModels.ts';
 import { type NextTarget, TargetSelector, type TargetSelectorDeps } from '../routing/targetSelector.ts';
 import { isNotTranslatable } from '../translation/notTranslatable.ts';
 import type { ConnectorHealth } from '../upstream/connectorHealth.ts';
@@ -15,7 +16,7 @@ import {
   isAccountWithLimits,
   type TargetPermit,
 } from './accountAdmission.ts';
-import type { Attempt } from './attempt.ts';
+import type { AskForPermit, Attempt } from './attempt.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import {
   type CredentialRefusal,
@@ -128,16 +129,6 @@ class Failover {
         await this.#client.pause(pauseMs);
         if (this.#isOver) break;
       }
-      let permit = given;
-      if (!permit && this.#needsPermit(target)) {
-        try {
-          permit = await this.#accounts.ask(target, this.#attempts.key);
-        } catch (error) {
-          this.#skip(target, error);
-          next = await this.#chooseOrWait();
-          continue;
-        }
-      }
       const reportResult = this.#deps.health.begin(target.connector);
       let prepared: PreparedRequest;
       try {
@@ -145,13 +136,13 @@ class Failover {
         prepared = preparing instanceof Promise ? await preparing : preparing;
       } catch (error) {
         reportResult('unknown');
-        if (permit) this.#deps.accounts.settle(permit, undefined);
+        if (given) this.#deps.accounts.settle(given, undefined);
         this.#skip(target, error);
         next = await this.#chooseOrWait();
         continue;
       }
       const attempt = this.#attempts.start();
-      const running = attempt.run(prepared, permit);
+      const running = attempt.run(prepared, given ?? this.#asking(target));
       if (running) await running;
       if (attempt.state === 'released') {
         reportResult('unknown');
@@ -160,7 +151,7 @@ class Failover {
         next = await this.#chooseOrWait();
         continue;
       }
-      if (permit) this.#accounts.heard(target.connector, attempt);
+      if (this.#needsPermit(target)) this.#accounts.heard(target.connector, this.#attempts.key, attempt);
       const refusal = mayRefuseCredential(attempt)
         ? await readCredentialRefusal(attempt, this.#client.memory)
         : undefined;
@@ -200,6 +191,10 @@ class Failover {
     return this.#sent > this.#deps.retries.maxRetries || hasDisconnected || cancellation.isCancelled;
   }
 
+  #asking(target: Target): AskForPermit | undefined {
+    return this.#needsPermit(target) ? () => this.#accounts.ask(target, this.#attempts.key) : undefined;
+  }
+
   /** What is not billed has limits of its own at vendors. */
   #needsPermit({ connector }: Target): boolean {
     return isAccountWithLimits(connector) && this.#plan.operation.isBilled;
@@ -210,7 +205,16 @@ class Failover {
     const next = this.#choose();
     if (next || this.#sent > 0 || this.#isOver) return next;
     const granted = await this.#accounts.wait(this.#attempts.key);
-    return granted && { ...granted, pauseMs: 0 };
+    if (!granted) return undefined;
+    try {
+      // It may have been revoked, or held to other models, meanwhile.
+      await this.#attempts.refreshKey();
+      assertAllowed(this.#attempts.key, granted.target.model);
+    } catch (error) {
+      this.#deps.accounts.settle(granted.permit, undefined);
+      throw error;
+    }
+    return { ...granted, pauseMs: 0 };
   }
 
   #choose(): Next | undefined {
@@ -227,7 +231,9 @@ class Failover {
    */
   #skip(target: Target, error: unknown): void {
     const limit = limitWithoutHeadroom(error);
-    if (this.#refusal === undefined || this.#isYielding(error)) this.#refusal = error;
+    if (this.#refusal === undefined || isAccountLimited(this.#refusal) || this.#isYielding(error)) {
+      this.#refusal = error;
+    }
     if (limit) this.#skipLimited(target, limit);
     else if (isAccountLimited(error)) {
       this.#deps.onFailover(target.connector.id, 'account_limit');

@@ -35,6 +35,11 @@ export class RequestAttempts implements AttemptCounter {
     this.#skipped = [...this.#skipped, { model, limit }];
   }
 
+  /** Replaces the key by what the control plane says now; rejects if it may not be used any more. */
+  async refreshKey(): Promise<void> {
+    await this.#context.refreshKey();
+  }
+
   start(): Attempt {
     this.#latest = new Attempt(this.#deps, this.#context, this);
     return this.#latest;

@@ -241,6 +241,29 @@ describe('requests to an account with limits', () => {
     expect(granted().at(-1)).toMatchObject({ name: 'large' });
   });
 
+  it('notice within seconds that others used less than they took, or that the limit was raised', async () => {
+    const { books, account } = useAccounts(2);
+    const { ask, granted } = asks();
+    const [here, there] = books as [AccountBook, AccountBook];
+    const small = account('con', undefined, 1_000n);
+    ask(there, 'x', small, { tokens: 900 });
+    await vi.advanceTimersByTimeAsync(100);
+    ask(here, 'waits', small, { tokens: 500, mayWait: true });
+    await vi.advanceTimersByTimeAsync(1_000);
+    there.settle(granted()[0]?.result as AccountPermit, 10);
+    ask(there, 'next', small, { tokens: 1 });
+    await vi.advanceTimersByTimeAsync(6_000);
+    expect(granted().map(({ name }) => name)).toContain('waits');
+    ask(here, 'more', small, { tokens: 900, mayWait: true });
+    await vi.advanceTimersByTimeAsync(1_000);
+    const raised = account('con', undefined, 100_000n);
+    await vi.advanceTimersByTimeAsync(5_000);
+    expect(granted().map(({ name }) => name)).toContain('more');
+    ask(there, 'at once', raised, { tokens: 5_000 });
+    await vi.advanceTimersByTimeAsync(100);
+    expect(granted().at(-1)).toMatchObject({ name: 'at once' });
+  });
+
   it('stop at all proxies when the vendor refuses one, and when it says that nothing is left', async () => {
     const { books, account } = useAccounts(2);
     const { ask, granted, refused } = asks();
@@ -248,7 +271,8 @@ describe('requests to an account with limits', () => {
     const [here, there] = books as [AccountBook, AccountBook];
     ask(here, 'x', sixty);
     await vi.advanceTimersByTimeAsync(100);
-    here.refused(sixty, 20_000);
+    here.refused(sixty, 'ada', 20_000);
+    here.refused(sixty, 'bob', 20_000);
     await vi.advanceTimersByTimeAsync(100);
     ask(there, 'x', sixty);
     ask(here, 'x', sixty);

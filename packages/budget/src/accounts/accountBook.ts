@@ -45,17 +45,17 @@ export class AccountBook {
     this.#deps = deps;
   }
 
-  /** The requests in queues. */
+  /** The requests that may wait, and have not been granted. */
   get waiting(): number {
     let waiting = 0;
-    for (const { size } of this.#queues.values()) waiting += size;
+    for (const requests of this.#waitingOf.values()) waiting += requests;
     return waiting;
   }
 
   request<Account extends LimitedAccount>(request: AccountRequest<Account>): AccountWait<Account> {
     const { accounts, priority, principalId, mayWait } = request;
     const waitingOfPrincipal = this.#waitingOf.get(principalId) ?? 0;
-    const isFull = this.waiting >= MAX_WAITING || (mayWait && waitingOfPrincipal >= MAX_WAITING_EACH);
+    const isFull = mayWait && (waitingOfPrincipal >= MAX_WAITING_EACH || this.waiting >= MAX_WAITING);
     let isDone = false;
     let giveUp = () => {};
     const permit = new Promise<AccountPermit<Account>>((resolve, reject) => {
@@ -107,9 +107,9 @@ export class AccountBook {
     this.#queueOf(account).heard(left);
   }
 
-  /** The vendor refused a request for its limits, and may do so for this long. */
-  refused(account: LimitedAccount, forMs: number): void {
-    this.#queueOf(account).refused(forMs);
+  /** The vendor refused a principal's request with 429, and may do so for this long. */
+  refused(account: LimitedAccount, principalId: string, forMs: number): void {
+    this.#queueOf(account).refused(principalId, forMs);
   }
 
   #countWaiting(principalId: string, permit: Promise<unknown>): void {
@@ -125,7 +125,7 @@ export class AccountBook {
 
   #queueOf(account: LimitedAccount): AccountQueue {
     const known = this.#queues.get(account.id);
-    if (known) known.account = account;
+    known?.update(account);
     const queue = known ?? new AccountQueue(account, this.#deps);
     if (!known) this.#queues.set(account.id, queue);
     return queue;

@@ -49,6 +49,9 @@ export interface Waiter {
 
 /** Requests that join a queue of others are told to the control plane within this, for its order over all proxies. */
 const TELL_MS = 100;
+/** Corrections, other limits and the vendor's word, as other proxies told them, are noticed within this. */
+const ASK_AGAIN_MS = 5_000;
+const MAX_RETRY_MS = SLOTS * SLOT_MS;
 const UNLIMITED = Number.POSITIVE_INFINITY;
 
 /** The requests of this proxy that wait for one account, a higher priority first. At most one call for them is in flight. */
@@ -61,8 +64,11 @@ export class AccountQueue {
   #refusedMs = 0;
   /** The control plane counts requests of this queue as waiting. */
   #isKnown = false;
-  /** Nothing is left for any request until then. */
+  /** Nothing is left for any request until then, as far as is known; until `quiet`, no one asks again. */
   #emptyUntilMs = 0;
+  #quietUntilMs = 0;
+  /** Whose request the vendor refused last, without a word of its limits. */
+  #refused: { readonly principalId: string; readonly atMs: number } | undefined;
   #isAsking = false;
   #timer: NodeJS.Timeout | undefined;
   #askAtMs = UNLIMITED;
@@ -84,7 +90,7 @@ export class AccountQueue {
   }
 
   add(waiter: Waiter): void {
-    const isEmpty = this.retryMs > 0;
+    const isEmpty = this.#deps.nowMs() < this.#quietUntilMs;
     if (isEmpty && !waiter.mayWait) {
       waiter.refuse(this.retryMs);
       return;
@@ -103,6 +109,7 @@ export class AccountQueue {
 
   correct(slot: bigint | undefined, by: AccountAmounts): void {
     if (slot === undefined || (by.requests === 0 && by.tokens === 0)) return;
+    if (by.requests < 0 || by.tokens < 0) this.#noteRoom();
     const before = this.#corrections.get(slot) ?? { requests: 0, tokens: 0 };
     this.#corrections.set(slot, {
       requests: before.requests + by.requests,
@@ -114,16 +121,46 @@ export class AccountQueue {
     }
   }
 
+  /** Something may be left again. */
+  #noteRoom(): void {
+    this.#quietUntilMs = 0;
+    if (this.#waiters.length > 0) this.#askWithin(TELL_MS);
+  }
+
+  /** Its limits may be other ones now. */
+  update(account: LimitedAccount): void {
+    const { requestsPerMinute, tokensPerMinute } = this.account;
+    const isSame =
+      account.requestsPerMinute === requestsPerMinute && account.tokensPerMinute === tokensPerMinute;
+    this.account = account;
+    if (!isSame) this.#noteRoom();
+  }
+
   heard(left: VendorLeft): void {
     this.#vendorLeft = left;
     if (left.requests?.left === 0 || left.tokens?.left === 0) this.#askWithin(0);
   }
 
-  /** The vendor refused a request for its limits. */
-  refused(forMs: number): void {
-    this.#refusedMs = Math.max(this.#refusedMs, forMs);
-    this.#emptyUntilMs = Math.max(this.#emptyUntilMs, this.#deps.nowMs() + Math.min(forMs, SLOTS * SLOT_MS));
+  /**
+   * The vendor refused a request, and said nothing of its limits. If it refuses another principal's too, it is not about the request: the
+   * account gets nothing for that long.
+   */
+  refused(principalId: string, forMs: number): void {
+    const nowMs = this.#deps.nowMs();
+    const before = this.#refused;
+    this.#refused = { principalId, atMs: nowMs };
+    if (!before || before.principalId === principalId || nowMs - before.atMs > MAX_RETRY_MS) return;
+    // A vendor may ask for any time, in any form.
+    const ms = Math.ceil(Math.min(MAX_RETRY_MS, Math.max(1, forMs || 1)));
+    this.#refusedMs = Math.max(this.#refusedMs, ms);
+    this.#setEmpty(Math.max(this.retryMs, ms));
     this.#askWithin(0);
+  }
+
+  #setEmpty(ms: number): void {
+    const nowMs = this.#deps.nowMs();
+    this.#emptyUntilMs = nowMs + ms;
+    this.#quietUntilMs = nowMs + Math.min(ms, ASK_AGAIN_MS);
   }
 
   #askWithin(ms: number): void {
@@ -165,7 +202,7 @@ export class AccountQueue {
     this.sweep();
     const [first] = this.#waiters;
     if (!first || !blocked) return first !== undefined;
-    this.#askWithin(retryMs);
+    this.#askWithin(Math.min(retryMs, ASK_AGAIN_MS));
     return first.priority > blocked.priority;
   }
 
@@ -208,13 +245,16 @@ export class AccountQueue {
     if (grant) return this.#heed(grant, batch);
     for (const [slot, by] of corrections) this.correct(slot, by);
     this.#refusedMs = Math.max(this.#refusedMs, refusedMs);
+    this.#vendorLeft ??= vendorLeft;
     return undefined;
   }
 
   #heed({ granted, slot, requestsLeft, tokensLeft, retryMs }: AccountGrant, batch: readonly Waiter[]): Grant {
     this.#isKnown = batch.slice(granted).some(({ mayWait }) => mayWait);
-    if (requestsLeft !== 0n && tokensLeft !== 0n) this.#emptyUntilMs = 0;
-    else if (retryMs > 0) this.#emptyUntilMs = this.#deps.nowMs() + retryMs;
+    if (requestsLeft !== 0n && tokensLeft !== 0n) {
+      this.#emptyUntilMs = 0;
+      this.#quietUntilMs = 0;
+    } else if (retryMs > 0) this.#setEmpty(retryMs);
     return { granted, slot, retryMs };
   }
 
