@@ -160,6 +160,35 @@ describe('further limits, over three proxies', () => {
   );
 });
 
+describe('rates of further limits, over three proxies', () => {
+  it('admit no more requests of each customer than the limit, and name the limit and the customer', async () => {
+    const each = { name: 'each user', counter_scope: 'user', requests_per_minute: 24 };
+    const caller = await callerUnder('rpm of users', { counter_scope: 'policy', limits: [each] });
+    const from = Date.now();
+    const users = ['ann', 'bob'];
+    const answers = await Promise.all(
+      users.flatMap((user) =>
+        Array.from({ length: 60 }, (_, at) =>
+          ask(caller, {}, { proxy: at % 3, headers: { 'x-svc-user': user } }),
+        ),
+      ),
+    );
+    // A minute of a counter may end meanwhile.
+    const minutes = 1 + Math.ceil((Date.now() - from) / 60_000);
+    for (const [at, user] of users.entries()) {
+      const ofUser = answers.slice(at * 60, (at + 1) * 60);
+      const passed = ofUser.filter(({ status }) => status === 200).length;
+      expect(passed).toBeGreaterThanOrEqual(24 - 3 * 2);
+      expect(passed).toBeLessThanOrEqual(minutes * 24);
+      const refused = ofUser.find(({ status }) => status === 429);
+      expect(refused?.body.error).toMatchObject({
+        ...{ code: 'rate_limit_exceeded', limit: 'each user', counter_scope: 'user', value: user },
+      });
+      expect(Number(refused?.headers.get('retry-after'))).toBeGreaterThan(0);
+    }
+  });
+});
+
 describe('a hard budget', () => {
   it('limits the length of a response without a limit, and refuses requests of unforeseeable cost', async () => {
     const caller = await callerUnder('hard', {

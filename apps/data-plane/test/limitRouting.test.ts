@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { type FaultyVendor, startFaultyVendor } from './faultyVendor.ts';
 import { post } from './post.ts';
 import { LIMITED, startProxy, type TestProxy, type TestProxyOptions } from './proxy.ts';
+import type { TestLimit } from './proxyKeys.ts';
 
 /** The first costs five times as much as the others. */
 const MODELS = [
@@ -58,9 +59,10 @@ async function start(
   });
 }
 
-async function ask(model: string) {
-  const body = { model, messages: [{ role: 'user', content: 'Hello' }], max_tokens: 100 };
-  const answer = await post(proxy, '/v1/chat/completions', body, { authorization: `Bearer ${LIMITED}` });
+async function ask(model: string, headers: Record<string, string> = {}, max_tokens = 100) {
+  const body = { model, messages: [{ role: 'user', content: 'Hello' }], max_tokens };
+  const authorization = `Bearer ${LIMITED}`;
+  const answer = await post(proxy, '/v1/chat/completions', body, { authorization, ...headers });
   const { error } = (await answer.json()) as { error?: Record<string, unknown> };
   const header = (name: string) => answer.headers.get(`x-svc-${name}`);
   return {
@@ -69,6 +71,7 @@ async function ask(model: string) {
     served: header('model'),
     attempts: header('attempts'),
     skipped: header('skipped'),
+    retryAfter: answer.headers.get('retry-after'),
   };
 }
 
@@ -165,4 +168,68 @@ it('a model that the caller names is refused at once, at any of its accounts', a
   expect([status, skipped]).toEqual([429, null]);
   expect(error).toMatchObject({ code: 'budget_exhausted', limit: 'limit lim_large' });
   expect(proxy.failovers).toEqual([]);
+});
+
+describe('rates of further limits', () => {
+  /** It uses all that it may. */
+  const LONG = { 'x-mock-output-tokens': '100' };
+  const ofLarge = (rates: NonNullable<TestLimit['rates']>) => ({ limits: [{ ...OF_LARGE, rates }] });
+
+  it.each([{ requestsPerMinute: 1 }, { tokensPerMinute: 200n }])(
+    'are passed over by a profile once a minute has nothing left, and refuse a model that the caller names',
+    async (rates) => {
+      await start({}, ofLarge(rates));
+      expect(await ask('router/ordered', LONG)).toMatchObject({ status: 200, served: 'acme/large' });
+      expect(await ask('router/ordered')).toMatchObject({
+        status: 200,
+        served: 'acme/small',
+        attempts: '1',
+        skipped: 'acme/large limit%20lim_large',
+      });
+      expect(proxy.failovers).toEqual(['acme: limit']);
+      const refused = await ask('acme/large');
+      expect([refused.status, Number(refused.retryAfter) > 0]).toEqual([429, true]);
+      expect(refused.error).toMatchObject({
+        ...{ code: 'rate_limit_exceeded', limit_id: 'lim_large', limit: 'limit lim_large' },
+        ...{ counter_scope: 'policy', value: null },
+      });
+      expect(await ask('acme/small')).toMatchObject({ status: 200 });
+      expect(vendor.requests).toHaveLength(3);
+    },
+  );
+
+  it('count each attempt of a failover in its own limits, and end with it', async () => {
+    await start({}, { limits: [{ ...OF_ACME, rates: { requestsPerMinute: 2, maxParallel: 1 } }] });
+    faulty.fault = () => (faulty.requests.length < 2 ? { status: 503 } : undefined);
+    expect(await ask('router/ordered')).toMatchObject({ status: 200, served: 'bolt/other', attempts: '3' });
+    expect(await ask('acme/small')).toMatchObject({ status: 429 });
+  });
+
+  it('count nothing of an attempt that was not sent', async () => {
+    await start({ main: 900_000n }, ofLarge({ requestsPerMinute: 1, maxParallel: 1 }));
+    for (let n = 0; n < 3; n++) {
+      expect((await ask('acme/large', {}, 1_000)).error?.code).toBe('budget_exhausted');
+    }
+    expect(await ask('acme/large')).toMatchObject({ status: 200 });
+  });
+
+  it('of parallel requests are free again once a request has ended, however it did', async () => {
+    await start({}, ofLarge({ maxParallel: 1 }));
+    faulty.fault = () => (faulty.requests.length === 1 ? { status: 400 } : undefined);
+    for (const status of [200, 400, 200]) expect((await ask('acme/large')).status).toBe(status);
+    const both = await Promise.all([
+      ask('acme/large', { 'x-mock-delay-ms': '300' }),
+      ask('acme/large', { 'x-mock-delay-ms': '300' }),
+    ]);
+    expect(both.map(({ status }) => status).sort()).toEqual([200, 429]);
+  });
+
+  it('count each value of attribution by itself', async () => {
+    const each = { ...OF_ALL, counterScope: 'user', rates: { requestsPerMinute: 1 } };
+    await start({}, { limits: [each] });
+    const asUser = (user: string) => ask('acme/small', { 'x-svc-user': user });
+    expect((await asUser('ann')).status).toBe(200);
+    expect((await asUser('bob')).status).toBe(200);
+    expect((await asUser('ann')).error).toMatchObject({ counter_scope: 'user', value: 'ann' });
+  });
 });

@@ -1,6 +1,12 @@
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import { bucketKey, furtherLimitId } from '@weighbridge/budget';
-import { BucketRefSchema, Enforcement, KeySchema, type PolicyCounterSchema } from '@weighbridge/contracts';
+import {
+  BucketRefSchema,
+  Enforcement,
+  type FurtherLimitSchema,
+  KeySchema,
+  type PolicyCounterSchema,
+} from '@weighbridge/contracts';
 import { tokenSha256 } from '@weighbridge/domain';
 import { type ResolvedKey, resolvedKey } from '@weighbridge/state';
 
@@ -25,6 +31,13 @@ export const LIMITED = `sk-svc-limited-${'h'.repeat(32)}`;
 export interface TestLimit {
   readonly id: string;
   readonly models: readonly string[];
+  /** By default `policy`. */
+  readonly counterScope?: string;
+  /** It is of these, and of no amount. */
+  readonly rates?: Pick<
+    MessageInitShape<typeof FurtherLimitSchema>,
+    'requestsPerMinute' | 'tokensPerMinute' | 'maxParallel'
+  >;
 }
 
 /** Where the policy of `LIMITED` finds attribution. */
@@ -114,6 +127,7 @@ function resolved(principalId: string, policy: Partial<ResolvedKey['policies'][n
     queueMs: 0,
     priority: 0,
     rates: [],
+    limitRates: [],
     cache: undefined,
     windowRemainingMs: undefined,
     windowEndMs: undefined,
@@ -150,13 +164,14 @@ function limitedKey(limits: readonly TestLimit[], sources: TestSources): Resolve
     enforcement: Enforcement.ENFORCE,
     limitNanoUsd: 1n,
     ...sources,
-    limits: limits.map(({ id, models }) => ({
+    limits: limits.map(({ id, models, counterScope = 'policy', rates }) => ({
       id,
       bucket: { ...bucket, policyId: furtherLimitId(bucket.policyId, id) },
       name: `limit ${id}`,
       models: [...models],
-      counterScope: 'policy',
+      counterScope,
       enforcement: Enforcement.ENFORCE,
+      ...(rates && { ...rates, maxCounters: 100 }),
     })),
   };
   return resolvedKey(create(KeySchema, { id: 'key_limited', principalId: 'limited', policies: [policy] }));

@@ -47,7 +47,7 @@ export class LimitError extends AppError {
 export interface LimitWithoutHeadroom {
   readonly id: string;
   readonly name: string;
-  /** Waiting may help: running requests hold what is left, or no lease can be had now. */
+  /** Waiting may help: running requests hold what is left, no lease can be had now, or a minute has to end. */
   readonly isPassing: boolean;
 }
 
@@ -55,10 +55,15 @@ export interface LimitWithoutHeadroom {
 export function limitWithoutHeadroom(error: unknown): LimitWithoutHeadroom | undefined {
   if (!(error instanceof LimitError)) return undefined;
   // A request that lacks attribution is refused wherever it goes.
-  if (error.kind !== 'quota' && error.code !== BUDGET_UNAVAILABLE) return undefined;
+  if (error.kind !== 'quota' && error.kind !== 'rate_limit' && error.code !== BUDGET_UNAVAILABLE)
+    return undefined;
   const { bucket, name = '' } = error.counter;
   const { limitId } = definedBy(bucket);
-  return limitId === undefined
-    ? undefined
-    : { id: limitId, name, isPassing: error.code === BUDGET_CONTENDED || error.code === BUDGET_UNAVAILABLE };
+  return limitId === undefined ? undefined : { id: limitId, name, isPassing: isPassing(error) };
+}
+
+/** Of a minute, everything is free again soon, but a request that is larger than all of it never passes. */
+function isPassing({ kind, code, counter: { limit, wanted = 1n } }: LimitError): boolean {
+  if (kind === 'rate_limit') return limit === undefined || wanted <= limit;
+  return code === BUDGET_CONTENDED || code === BUDGET_UNAVAILABLE;
 }

@@ -18,24 +18,29 @@ export interface BudgetedPolicy {
   readonly limit?: FurtherLimit | undefined;
 }
 
-/** A further limit of a policy, and the counter of it that a request names. */
-export interface FurtherLimit {
+/** A further limit of a policy, and whose counter of it a request names. */
+export interface NamedLimit {
   readonly id: string;
   readonly name: string;
-  /** What its amount is of; undefined: money. A limit of several amounts is several of these. */
-  readonly unit: CountUnit | undefined;
   /** Who shares the counter: `key`, `principal`, `policy`, or an attribution such as `user`. */
   readonly scope: string;
   /** The patterns of the models that it counts; empty: all. */
   readonly models: readonly string[];
   /** The caller's value; undefined if the scope is no attribution, or the counter is of no value. */
   readonly value: string | undefined;
+}
+
+/** An amount of a further limit, and the counter of it that a request names. */
+export interface FurtherLimit extends NamedLimit {
+  /** What its amount is of; undefined: money. A limit of several amounts is several of these. */
+  readonly unit: CountUnit | undefined;
   /** Of a counter for a value: the key that names it, and the counter that stands in for it if that key may open no more. */
   readonly opening?: { readonly keyId: string; readonly others: BudgetedPolicy } | undefined;
 }
 
-/** A policy in a key's chain that limits requests per minute, tokens per minute or parallel requests. */
+/** A policy in a key's chain, or a further limit of one, that limits requests per minute, tokens per minute or parallel requests. */
 export interface RateLimitedPolicy {
+  /** Of a further limit, its `furtherLimitId`. */
   readonly policyId: string;
   readonly counterVersion: number;
   readonly subject: string;
@@ -46,4 +51,17 @@ export interface RateLimitedPolicy {
   readonly maxParallel: number | undefined;
   /** A `shadow` policy never refuses; it counts what it would have refused. */
   readonly enforcement: 'enforce' | 'shadow';
+  /** The further limit of the policy that this is; undefined: the policy itself. */
+  readonly limit?: RateLimit | undefined;
+}
+
+/** The rates of a further limit, and the counter of them that an attempt names. */
+interface RateLimit extends NamedLimit {
+  /**
+   * Of a counter for a value: the key that names it, how many values of one key have counters in a minute, and the counter that stands in
+   * for those of further ones.
+   */
+  readonly opening?:
+    | { readonly keyId: string; readonly maxCounters: number; readonly others: RateLimitedPolicy }
+    | undefined;
 }

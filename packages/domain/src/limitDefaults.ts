@@ -12,5 +12,8 @@ export const LIMIT_DEFAULTS = {
   limit_micro_usd: null,
   limit_requests: null,
   limit_tokens: null,
+  requests_per_minute: null,
+  tokens_per_minute: null,
+  max_parallel: null,
   others_limit_micro_usd: null,
 } as const;

@@ -16,7 +16,7 @@ import {
   NOTHING_LOCKED,
 } from '@weighbridge/domain';
 import { cacheSetting, type PolicyCacheSetting } from './cacheRule.ts';
-import { type MatchingLimit, matchingLimit } from './matchingLimit.ts';
+import { type MatchingLimit, type MatchingRates, matchingLimit, matchingRates } from './matchingLimit.ts';
 import { type CounterColumns, counterMessage } from './policy.ts';
 
 /** The most keys that one call looks up. Both ends keep to it. */
@@ -61,6 +61,8 @@ export interface ResolvedKey {
   readonly priority: number;
   /** Those with a limit on requests per minute, tokens per minute or parallel requests. */
   readonly rates: readonly RateLimitedPolicy[];
+  /** The rates of further limits: which of them count an attempt depends on the attempt. */
+  readonly limitRates: readonly MatchingRates[];
   /** The response cache setting of the nearest policy that has one. */
   readonly cache: PolicyCacheSetting | undefined;
   /** Time from reading the key until the first of their windows ends; undefined if none ends. */
@@ -141,6 +143,9 @@ function governedKey(key: Key, policies: readonly PolicyCounter[]): GovernedKey 
     queueMs: counters[0]?.queueMs ?? 0,
     priority: counters[0]?.priority ?? 0,
     rates: counters.flatMap((counter) => rateLimitedPolicy(counter) ?? []),
+    limitRates: counters.flatMap((counter) =>
+      counter.limits.flatMap((limit) => matchingRates(limit, key.id) ?? []),
+    ),
     cache: nearestCache(counters),
   };
 }

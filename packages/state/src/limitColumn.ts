@@ -20,6 +20,10 @@ export interface LimitColumn {
   /** Null: it does not limit these. Absent in limits of a release that knew none. */
   readonly limit_requests?: number | null;
   readonly limit_tokens?: number | null;
+  /** Null: it does not limit these. Absent as above. */
+  readonly requests_per_minute?: number | null;
+  readonly tokens_per_minute?: number | null;
+  readonly max_parallel?: number | null;
   readonly window_kind: LimitWindow['window_kind'];
   /** The length of windows that open on first use: `5h`. */
   readonly window_every?: string | null;
@@ -51,20 +55,27 @@ function unitsOf({ limit_nano_usd, limit_requests, limit_tokens }: LimitColumn):
   return units;
 }
 
+/** Whether it limits what passes per minute or at the same time. */
+export function hasRates({ requests_per_minute, tokens_per_minute, max_parallel }: LimitColumn): boolean {
+  return typeof (requests_per_minute ?? tokens_per_minute ?? max_parallel) === 'number';
+}
+
 /** The `policyId` of its buckets: one for each amount. */
 export function bucketIdsOf(policyId: string, limit: LimitColumn): string[] {
   return unitsOf(limit).map((unit) => furtherLimitId(policyId, limit.id, unit));
 }
 
-/** An amount of a further limit as it applies to one key now. */
+/** An amount of a further limit, or its rates, as it applies to one key now. */
 export interface LimitCounter {
   readonly limit: LimitColumn;
+  /** It is of the rates, which have no window. */
+  readonly isOfRates?: boolean;
   readonly bucket: BucketRef;
   readonly window: { readonly end: Date | null };
 }
 
 export function limitMessage(
-  { limit, bucket, window: { end } }: LimitCounter,
+  { limit, bucket, window: { end }, isOfRates = false }: LimitCounter,
   now: Date,
 ): MessageInitShape<typeof FurtherLimitSchema> {
   return {
@@ -80,7 +91,18 @@ export function limitMessage(
     when: { ...limit.when },
     counterScope: limit.counter_scope,
     unknown: UNKNOWN[limit.unknown],
-    ...(limit.window_every != null && { firstUseMs: BigInt(everyMs(limit.window_every)) }),
+    ...(isOfRates
+      ? ratesMessage(limit)
+      : limit.window_every != null && { firstUseMs: BigInt(everyMs(limit.window_every)) }),
+  };
+}
+
+function ratesMessage({ requests_per_minute, tokens_per_minute, max_parallel, max_counters }: LimitColumn) {
+  return {
+    ...(requests_per_minute != null && { requestsPerMinute: requests_per_minute }),
+    ...(tokens_per_minute != null && { tokensPerMinute: BigInt(tokens_per_minute) }),
+    ...(max_parallel != null && { maxParallel: max_parallel }),
+    maxCounters: max_counters,
   };
 }
 
@@ -90,7 +112,7 @@ const UNKNOWN = {
   skip: UnknownAttribution.SKIP,
 };
 
-/** What keys are told of it, but for its window: amounts they learn with their leases. */
+/** What keys are told of it, but for its window: amounts they learn with their leases, but not rates. */
 export function structureOfLimit(limit: LimitColumn): readonly unknown[] {
   const { id, name, counter_version, models, when, counter_scope, unknown, enforcement } = limit;
   const units = unitsOf(limit);
@@ -105,5 +127,9 @@ export function structureOfLimit(limit: LimitColumn): readonly unknown[] {
     unknown,
     enforcement,
   ];
+  if (hasRates(limit)) {
+    const { requests_per_minute, tokens_per_minute, max_parallel, max_counters } = limit;
+    return [...parts, units, [requests_per_minute, tokens_per_minute, max_parallel, max_counters]];
+  }
   return isOfMoney ? parts : [...parts, units];
 }

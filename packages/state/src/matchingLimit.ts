@@ -5,6 +5,7 @@ import {
   bucketKey,
   hashedValueSubject,
   OTHERS_SUBJECT,
+  type RateLimitedPolicy,
   UNKNOWN_SUBJECT,
   unitOf,
   valueSubject,
@@ -19,8 +20,8 @@ import {
 import { type Attribution, attributionWith, compileModelPatterns } from '@weighbridge/domain';
 import { isByAttribution, type LimitCounter } from './limitColumn.ts';
 
-/** An amount of a further limit of a policy, in the form that matching an attempt needs. */
-export interface MatchingLimit extends Pick<BudgetedPolicy, 'enforcement' | 'isHard'> {
+/** Which attempts a further limit of a policy counts, and in which of its counters. */
+export interface LimitMatch {
   readonly id: string;
   readonly counts: (model: string) => boolean;
   /** It counts any model. */
@@ -29,8 +30,18 @@ export interface MatchingLimit extends Pick<BudgetedPolicy, 'enforcement' | 'isH
   readonly when: readonly (readonly [name: string, value: string])[];
   /** The counter of an attempt: its subject, and the caller's value if it is of one; undefined: none counts it. Throws a 400 if one must. */
   readonly counterOf: (attribution: Attribution) => LimitSubject | undefined;
+}
+
+/** An amount of a further limit, in the form that matching an attempt needs. */
+export interface MatchingLimit extends LimitMatch, Pick<BudgetedPolicy, 'enforcement' | 'isHard'> {
   /** What the attempt reserves from. */
   readonly budgetOf: (of: LimitSubject) => BudgetedPolicy;
+}
+
+/** The rates of a further limit, in the same form. */
+export interface MatchingRates extends LimitMatch {
+  /** What the attempt counts in. */
+  readonly rateOf: (of: LimitSubject) => RateLimitedPolicy;
 }
 
 export interface LimitSubject {
@@ -44,34 +55,52 @@ interface LimitOwner {
   readonly keyId: string;
 }
 
-/** Undefined if it lacks its bucket. */
+/** Undefined if it lacks its bucket, or is of rates. */
 export function matchingLimit(limit: FurtherLimit, owner: LimitOwner): MatchingLimit | undefined {
-  const { bucket, id, when } = limit;
-  if (!bucket) return undefined;
-  const enforcement = limit.enforcement === Enforcement.ENFORCE ? 'enforce' : 'shadow';
+  const { bucket } = limit;
+  if (!bucket || isOfRates(limit)) return undefined;
+  const enforcement = enforcementOf(limit);
   const isHard = owner.counter.budgetMode === BudgetMode.HARD;
   return {
-    id,
+    ...limitMatch(limit, bucket),
     enforcement,
     isHard,
-    counts: compileModelPatterns(limit.models),
-    countsAll: limit.models.length === 0,
-    when: Object.entries(when),
-    counterOf: subjects(limit, bucket),
     budgetOf: (of) => budgetOf(limit, bucket, { ...owner, enforcement, isHard }, of),
   };
 }
 
+/** Undefined if it lacks its bucket, or is of an amount. */
+export function matchingRates(limit: FurtherLimit, keyId: string): MatchingRates | undefined {
+  const { bucket } = limit;
+  if (!bucket || !isOfRates(limit)) return undefined;
+  return { ...limitMatch(limit, bucket), rateOf: (of) => rateOf(limit, bucket, keyId, of) };
+}
+
+function isOfRates({ requestsPerMinute, tokensPerMinute, maxParallel }: FurtherLimit): boolean {
+  return (requestsPerMinute ?? tokensPerMinute ?? maxParallel) !== undefined;
+}
+
+function enforcementOf({ enforcement }: FurtherLimit): 'enforce' | 'shadow' {
+  return enforcement === Enforcement.ENFORCE ? 'enforce' : 'shadow';
+}
+
+function limitMatch(limit: FurtherLimit, bucket: BucketRef): LimitMatch {
+  return {
+    id: limit.id,
+    counts: compileModelPatterns(limit.models),
+    countsAll: limit.models.length === 0,
+    when: Object.entries(limit.when),
+    counterOf: subjects(limit, bucket),
+  };
+}
+
 /** Whether a limit counts attempts with this attribution, on the models that it counts. */
-export function isWhen({ when }: Pick<MatchingLimit, 'when'>, attribution: Attribution): boolean {
+export function isWhen({ when }: Pick<LimitMatch, 'when'>, attribution: Attribution): boolean {
   for (const [name, value] of when) if (textOf(attribution, name) !== value) return false;
   return true;
 }
 
-function subjects(
-  { counterScope, unknown, name }: FurtherLimit,
-  bucket: BucketRef,
-): MatchingLimit['counterOf'] {
+function subjects({ counterScope, unknown, name }: FurtherLimit, bucket: BucketRef): LimitMatch['counterOf'] {
   if (!isByAttribution({ counter_scope: counterScope })) {
     const own = { subject: bucket.subject, value: undefined };
     return () => own;
@@ -143,6 +172,31 @@ function budgetOf(
   if (value === undefined) return counterAt(subject, { ...named, value });
   const others = counterAt(OTHERS_SUBJECT, { ...named, value: undefined });
   return counterAt(subject, { ...named, value, opening: { keyId, others } });
+}
+
+function rateOf(
+  limit: FurtherLimit,
+  { policyId, counterVersion }: BucketRef,
+  keyId: string,
+  { subject, value }: LimitSubject,
+): RateLimitedPolicy {
+  const { id, name, models, counterScope: scope, maxCounters, maxParallel, requestsPerMinute } = limit;
+  const { tokensPerMinute } = limit;
+  const named = { id, name, models, scope };
+  const counterAt = (ofSubject: string, ofLimit: RateLimitedPolicy['limit']): RateLimitedPolicy => ({
+    policyId,
+    counterVersion,
+    subject: ofSubject,
+    counterKey: `${policyId}/${counterVersion}/${ofSubject}`,
+    requestsPerMinute,
+    tokensPerMinute: tokensPerMinute === undefined ? undefined : Number(tokensPerMinute),
+    maxParallel,
+    enforcement: enforcementOf(limit),
+    limit: ofLimit,
+  });
+  if (value === undefined) return counterAt(subject, { ...named, value });
+  const others = counterAt(OTHERS_SUBJECT, { ...named, value: undefined });
+  return counterAt(subject, { ...named, value, opening: { keyId, maxCounters, others } });
 }
 
 /** A value of attribution by its name, such as `user` or `labels.tier`. */

@@ -3,8 +3,8 @@ import { Enforcement, KeySchema } from '@weighbridge/contracts';
 import type { Attribution } from '@weighbridge/domain';
 import { expect, it } from 'vitest';
 import { type KeyChain, keyMessage, resolvedKey } from './key.ts';
-import { bucketIdsOf, type LimitColumn } from './limitColumn.ts';
-import { countBudgets, payerFrom, payerOf } from './payer.ts';
+import { bucketIdsOf, hasRates, type LimitColumn, type LimitCounter } from './limitColumn.ts';
+import { countBudgets, limitRatesOf, payerFrom, payerOf } from './payer.ts';
 
 const NOW = new Date(4_000);
 
@@ -67,13 +67,16 @@ function messageWith(limits: readonly LimitColumn[], allowed_models: readonly st
         policy,
         bucket: bucketAt('pol_1', 1),
         window,
-        limits: limits.flatMap((one) =>
-          bucketIdsOf('pol_1', one).map((policyId) => ({
+        limits: limits.flatMap((one) => {
+          const counterAt = (policyId: string): LimitCounter => ({
             limit: one,
             bucket: bucketAt(policyId, one.counter_version),
             window: { end: new Date(6_000) },
-          })),
-        ),
+          });
+          const amounts = bucketIdsOf('pol_1', one).map(counterAt);
+          const ofRates = { ...counterAt(`pol_1.${one.id}`), isOfRates: true, window: { end: null } };
+          return hasRates(one) ? [...amounts, ofRates] : amounts;
+        }),
       },
     ],
     team: undefined,
@@ -266,4 +269,46 @@ it('limits that are in shadow are counted and never refuse', () => {
   expect(fromBinary(KeySchema, messageWith([limit('a')])).policies[0]?.limits[0]?.enforcement).toBe(
     Enforcement.ENFORCE,
   );
+});
+
+it('an attempt counts in the rates of each limit that matches it, and reserves nothing for them', () => {
+  const rates = (fields: Partial<LimitColumn>) => ({ limit_nano_usd: null, tokens_per_minute: 9, ...fields });
+  const key = keyWith(
+    limit('opus', rates({ models: ['anthropic/claude-opus*'] })),
+    limit('batch', rates({ when: { 'labels.tier': 'free' } })),
+    limit('user', rates({ counter_scope: 'user', requests_per_minute: 5, max_parallel: 2 })),
+    limit('both', { requests_per_minute: 7 }),
+    limit('money'),
+  );
+  const countedBy = (model: string | undefined, attribution: Partial<Attribution> = {}) => {
+    const attempt = { model, attribution: { labels: {}, ...attribution } };
+    return limitRatesOf(key, attempt).map(({ counterKey }) => counterKey.replace('pol_1.lim_', ''));
+  };
+  const shared = ['user/3/unknown', 'both/3/policy'];
+  expect(countedBy('openai/gpt-4o')).toEqual(shared);
+  expect(countedBy('anthropic/claude-opus-4')).toEqual(['opus/3/policy', ...shared]);
+  expect(countedBy(undefined)).toEqual(['opus/3/policy', ...shared]);
+  expect(countedBy('openai/gpt-4o', { labels: { tier: 'free' } })).toEqual(['batch/3/policy', ...shared]);
+  expect(countedBy('openai/gpt-4o', { user: 'ann' })).toEqual(['user/3/user:ann', 'both/3/policy']);
+  expect(bucketsOf(key, 'openai/gpt-4o')).toEqual([
+    'pol_1 policy',
+    'pol_1.lim_both policy',
+    'pol_1.lim_money policy',
+  ]);
+  const attempt = { model: 'a/b', attribution: { labels: {}, user: 'ann' } };
+  const [ofUser] = limitRatesOf(key, attempt);
+  expect(ofUser).toMatchObject({
+    ...{ requestsPerMinute: 5, tokensPerMinute: 9, maxParallel: 2, enforcement: 'enforce' },
+    limit: { id: 'lim_user', value: 'ann', opening: { keyId: 'key_1', maxCounters: 10 } },
+  });
+  expect(limitRatesOf(key, attempt)[0]).toBe(ofUser);
+});
+
+it('keys learn of rates that change, and of how many counters they have', () => {
+  const structureWith = (fields: Partial<LimitColumn>) =>
+    fromBinary(KeySchema, messageWith([limit('a', fields)])).policies[0]?.structure;
+  const changes = [{}, { requests_per_minute: 5 }, { requests_per_minute: 6 }, { tokens_per_minute: 5 }];
+  const more = [{ max_parallel: 5 }, { max_parallel: 5, max_counters: 9 }];
+  expect(new Set([...changes, ...more].map(structureWith)).size).toBe(6);
+  expect(structureWith({ requests_per_minute: null })).toBe(structureWith({}));
 });

@@ -1,7 +1,19 @@
-import { type BucketRef, type BudgetedPolicy, definedBy, OTHERS_SUBJECT } from '@weighbridge/budget';
+import {
+  type BucketRef,
+  type BudgetedPolicy,
+  definedBy,
+  OTHERS_SUBJECT,
+  type RateLimitedPolicy,
+} from '@weighbridge/budget';
 import type { Attribution } from '@weighbridge/domain';
 import type { ResolvedKey } from './key.ts';
-import { isWhen, type LimitSubject, type MatchingLimit } from './matchingLimit.ts';
+import {
+  isWhen,
+  type LimitMatch,
+  type LimitSubject,
+  type MatchingLimit,
+  type MatchingRates,
+} from './matchingLimit.ts';
 
 /** Who pays for an attempt, and from which buckets. A key without further limits is its own payer. */
 export interface Payer extends Pick<ResolvedKey, 'id' | 'principalId' | 'teamId'> {
@@ -24,36 +36,27 @@ export interface CountedAttempt {
   readonly attribution: Attribution;
 }
 
-/** Payers of one key. They share what a usage event says of them. */
-interface KnownPayers {
+/** What was matched for attempts of one key. */
+interface KnownMatches {
   /** By the models of attempts: the limits that count them. */
   readonly limits: Map<string, readonly MatchingLimit[]>;
-  /** By the subjects of these. */
+  readonly limitRates: Map<string, readonly MatchingRates[]>;
+  /** By the subjects of these. Payers share what a usage event says of them. */
   readonly payers: Map<string, Payer>;
+  readonly rates: Map<string, readonly RateLimitedPolicy[]>;
 }
 
 const NO_MODELS: readonly string[] = [];
 
 /** Of one key: what was not used lately is made again. */
 const MAX_KNOWN = 500;
-const known = new WeakMap<ResolvedKey, KnownPayers>();
+const known = new WeakMap<ResolvedKey, KnownMatches>();
 
 /** Throws a 400 if a limit needs attribution that the attempt lacks. */
 export function payerOf(key: ResolvedKey, attempt: CountedAttempt): Payer {
   if (key.limits.length === 0) return key;
-  const { limits, payers } = knownPayers(key);
-  const { model, others = NO_MODELS, attribution } = attempt;
-  const counting = limitsOn(key, limits, model, others);
-  const found: { readonly limit: MatchingLimit; readonly of: LimitSubject }[] = [];
-  let shape = '';
-  for (const limit of counting) {
-    if (!isWhen(limit, attribution)) continue;
-    const of = limit.counterOf(attribution);
-    if (!of) continue;
-    found.push({ limit, of });
-    // No value of a header contains a NUL.
-    shape += `${limit.id}\0${of.subject}\0`;
-  }
+  const { limits, payers } = knownMatches(key);
+  const { found, shape } = matching(key.limits, limits, attempt);
   return remember(payers, shape, () => {
     return withBudgets(
       key,
@@ -62,16 +65,45 @@ export function payerOf(key: ResolvedKey, attempt: CountedAttempt): Payer {
   });
 }
 
-function limitsOn(
-  key: ResolvedKey,
-  known: KnownPayers['limits'],
+const NO_RATES: readonly RateLimitedPolicy[] = [];
+
+/** The rates of further limits that an attempt counts in. Throws as `payerOf` does. */
+export function limitRatesOf(key: ResolvedKey, attempt: CountedAttempt): readonly RateLimitedPolicy[] {
+  if (key.limitRates.length === 0) return NO_RATES;
+  const { limitRates, rates } = knownMatches(key);
+  const { found, shape } = matching(key.limitRates, limitRates, attempt);
+  return remember(rates, shape, () => found.map(({ limit, of }) => limit.rateOf(of)));
+}
+
+/** The limits that count an attempt, each with its counter; `shape` is equal for those of equal counters. */
+function matching<Limit extends LimitMatch>(
+  all: readonly Limit[],
+  known: Map<string, readonly Limit[]>,
+  { model, others = NO_MODELS, attribution }: CountedAttempt,
+) {
+  const found: { readonly limit: Limit; readonly of: LimitSubject }[] = [];
+  let shape = '';
+  for (const limit of limitsOn(all, known, model, others)) {
+    if (!isWhen(limit, attribution)) continue;
+    const of = limit.counterOf(attribution);
+    if (!of) continue;
+    found.push({ limit, of });
+    // No value of a header contains a NUL.
+    shape += `${limit.id}\0${of.subject}\0`;
+  }
+  return { found, shape };
+}
+
+function limitsOn<Limit extends LimitMatch>(
+  all: readonly Limit[],
+  known: Map<string, readonly Limit[]>,
   model: string | undefined,
   others: readonly string[],
-): readonly MatchingLimit[] {
-  if (model === undefined) return key.limits;
+): readonly Limit[] {
+  if (model === undefined) return all;
   // A caller names these as it likes: they are not remembered.
-  if (others.length > 0) return key.limits.filter(({ counts }) => counts(model) || others.some(counts));
-  return remember(known, model, () => key.limits.filter(({ counts }) => counts(model)));
+  if (others.length > 0) return all.filter(({ counts }) => counts(model) || others.some(counts));
+  return remember(known, model, () => all.filter(({ counts }) => counts(model)));
 }
 
 /** Those of its budgets that count a free model: an exhausted budget never blocks what costs nothing. */
@@ -124,8 +156,11 @@ function withBudgets(key: ResolvedKey, further: readonly BudgetedPolicy[]): Paye
   };
 }
 
-function knownPayers(key: ResolvedKey): KnownPayers {
-  const found = known.get(key) ?? { limits: new Map(), payers: new Map() };
+function knownMatches(key: ResolvedKey): KnownMatches {
+  const found = known.get(key) ?? {
+    ...{ limits: new Map(), limitRates: new Map() },
+    ...{ payers: new Map(), rates: new Map() },
+  };
   known.set(key, found);
   return found;
 }

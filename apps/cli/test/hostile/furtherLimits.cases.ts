@@ -171,6 +171,29 @@ export const FURTHER_LIMITS: readonly HostileCase[] = [
   },
   {
     row: ROW,
+    title:
+      'a new customer in each request shares the rates beyond the bound, and takes none from another key or customer',
+    async run(scene) {
+      const each = { name: 'each user', counter_scope: 'user', requests_per_minute: 3, max_counters: 2 };
+      const tried = await scene.tenant(limited(each));
+      const passed = new Map<string, number>();
+      const startedAt = Date.now();
+      for (let n = 0; n < 60; n++) {
+        const user = `user ${n % 20}`;
+        const answer = await ask(tried, user);
+        expect(['', 'rate_limit_exceeded']).toContain(answer.code);
+        if (answer.status === 200) passed.set(user, (passed.get(user) ?? 0) + 1);
+        else expect(answer.json.error).toMatchObject({ limit: 'each user', counter_scope: 'user' });
+      }
+      const minutes = 2 + Math.floor((Date.now() - startedAt) / 60_000);
+      const sum = [...passed.values()].reduce((all, one) => all + one, 0);
+      expect(sum).toBeGreaterThan(0);
+      expect(sum).toBeLessThanOrEqual(minutes * 3 * (2 + 1));
+      expect(await statusOfAnotherKey(scene, tried.policyId)).toBe(200);
+    },
+  },
+  {
+    row: ROW,
     title: 'no spelling of a customer escapes: long ones, ones that name other counters, none',
     async run({ tenant }) {
       const tried = await tenant(limited(EACH_USER));

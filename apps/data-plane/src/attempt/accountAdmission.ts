@@ -1,12 +1,11 @@
 import type { AccountBook, AccountPermit, AccountRequest } from '@weighbridge/budget';
-import { balancedTokens } from '@weighbridge/domain';
 import type { ResolvedKey, RoutableConnector, RoutingTable } from '@weighbridge/state';
 import type { Target } from '../control/target.ts';
 import { vendorLeftOf } from '../upstream/vendorLimits.ts';
 import type { Attempt } from './attempt.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import type { GenerationPlan } from './plan.ts';
-import { expectedOutput } from './reservationEstimate.ts';
+import { rateTokens } from './reservationEstimate.ts';
 import { retryAfterMs } from './verdict.ts';
 
 export interface AccountDeps {
@@ -106,15 +105,8 @@ export class AccountAdmission {
   #request(targets: readonly Target[], { priority, principalId }: ResolvedKey, mayWait: boolean) {
     const accounts: AccountRequest<RoutableConnector>['accounts'] = targets.map(({ connector, model }) => ({
       account: connector,
-      tokens: this.#tokensOn(model),
+      tokens: rateTokens(this.#deps.usualTokens, this.#plan.generation, model),
     }));
     return this.#deps.accounts.request({ accounts, priority, principalId, mayWait });
-  }
-
-  /** As limits per minute of policies count them. */
-  #tokensOn(model: Target['model']): number {
-    const { generation } = this.#plan;
-    const output = expectedOutput(generation, model, this.#deps.usualTokens(model.id));
-    return balancedTokens({ inputBytes: generation.body.length, output });
   }
 }

@@ -1,5 +1,5 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { AccountBook, AccountPermit } from '@weighbridge/budget';
+import type { AccountBook, AccountPermit, RateBook, RateReservation } from '@weighbridge/budget';
 import { Outcome } from '@weighbridge/contracts';
 import { type NanoUsd, totalTokens } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
@@ -78,6 +78,7 @@ export type AskForPermit = () => Promise<AccountPermit>;
 export interface AttemptDeps extends MoneyDeps {
   readonly upstreams: Upstreams;
   readonly accounts: Pick<AccountBook, 'settle'>;
+  readonly rates: Pick<RateBook, 'settle' | 'undo'>;
   readonly observer: Pick<Observer, 'attempted' | 'sawUnknown'>;
 }
 
@@ -94,6 +95,30 @@ export interface AttemptContext extends PayingRequest {
   readonly refreshKey: () => Promise<void>;
 }
 
+/** What an attempt holds beside money. */
+export interface AttemptHolds {
+  /** Undefined if the connector's account has no limits. */
+  readonly account?: AccountPermit | undefined;
+  /** Asks for that permit once the budgets hold the cost: a request that they refuse takes nothing of the account. */
+  readonly askForAccount?: AskForPermit | undefined;
+  /** Undefined if no rate of a further limit counts it. */
+  readonly rates?: RateReservation | undefined;
+}
+
+/** Ends what an attempt holds. `usedTokens`: undefined if it was not sent. */
+export function settleHolds(
+  { accounts, rates }: Pick<AttemptDeps, 'accounts' | 'rates'>,
+  holds: AttemptHolds,
+  usedTokens: number | undefined,
+): void {
+  if (holds.account) accounts.settle(holds.account, usedTokens);
+  if (!holds.rates) return;
+  if (usedTokens === undefined) rates.undo(holds.rates);
+  else rates.settle(holds.rates, usedTokens);
+}
+
+const NO_HOLDS: AttemptHolds = {};
+
 type Permit = ReturnType<Upstreams['acquirePermit']>;
 
 /** What it cost; undefined if nothing is billed or it was settled before. */
@@ -106,9 +131,8 @@ export class Attempt {
   readonly #money: AttemptMoney | undefined;
   #state: AttemptState = 'planned';
   #prepared: PreparedRequest | undefined;
-  #askForPermit: AskForPermit | undefined;
-  /** Undefined if its account has no limits, before it is asked, and once it is settled. */
-  #account: AccountPermit | undefined;
+  /** Nothing once they are settled. */
+  #holds = NO_HOLDS;
   /** Why its INTENT could not be written when it was about to go out. */
   #unrecorded: unknown;
   #response: UpstreamResponse | undefined;
@@ -150,12 +174,10 @@ export class Attempt {
 
   /**
    * Reserves, records and sends what was prepared. Neither throws nor rejects. Afterwards it is `answered`; or it was sent and failed, and is `settled`; or
-   * nothing was sent, and it is `released`. In the last two cases `error` says why. `account`: if the connector's account has limits, its
-   * permit, or what asks for one once the budgets hold the cost: a request that they refuse takes nothing of the account.
+   * nothing was sent, and it is `released`. In the last two cases `error` says why. It settles the holds.
    */
-  run(prepared: PreparedRequest, account?: AccountPermit | AskForPermit): Promise<void> | undefined {
-    if (typeof account === 'function') this.#askForPermit = account;
-    else this.#account = account;
+  run(prepared: PreparedRequest, holds: AttemptHolds = NO_HOLDS): Promise<void> | undefined {
+    this.#holds = holds;
     let beginning: Permit | Promise<Permit>;
     try {
       beginning = this.#begin(prepared);
@@ -225,9 +247,10 @@ export class Attempt {
   /** reserved → recorded. */
   #record(): Promise<void> | undefined {
     this.#enter('reserved');
-    if (!this.#askForPermit) return this.#recordReserved();
-    return this.#askForPermit().then((permit) => {
-      this.#account = permit;
+    const { account, askForAccount } = this.#holds;
+    if (account || !askForAccount) return this.#recordReserved();
+    return askForAccount().then((permit) => {
+      this.#holds = { ...this.#holds, account: permit };
       return this.#recordReserved();
     });
   }
@@ -261,7 +284,7 @@ export class Attempt {
   #refuse(error: unknown): Promise<void> | undefined {
     this.error = error;
     this.#enter('refused');
-    this.#settleAccount(undefined);
+    this.#settleHolds(undefined);
     const releasing = this.#money?.release();
     if (releasing) return releasing.then(() => this.#enter('released'));
     this.#enter('released');
@@ -353,7 +376,7 @@ export class Attempt {
 
   #settleUnbilled(outcome: Outcome, status: number): undefined {
     this.#enter('settled');
-    this.#settleAccount(0);
+    this.#settleHolds(0);
     const { observed } = this.#context;
     observed.lastAttempt = { outcome, status };
     observed.trace?.attemptEnded(observed.lastAttempt);
@@ -367,15 +390,15 @@ export class Attempt {
     const output = result && (() => result.output().text);
     this.#deps.observer.attempted(observed, money.modelRequest, end, output);
     this.#enter('settled');
-    this.#settleAccount(totalTokens(end.usage));
+    this.#settleHolds(totalTokens(end.usage));
     const settling = money.settle(end);
     return settling ? settling.then(() => end.costNanoUsd) : end.costNanoUsd;
   }
 
   /** `usedTokens`: undefined if nothing was sent. */
-  #settleAccount(usedTokens: number | undefined): void {
-    if (this.#account) this.#deps.accounts.settle(this.#account, usedTokens);
-    this.#account = undefined;
+  #settleHolds(usedTokens: number | undefined): void {
+    settleHolds(this.#deps, this.#holds, usedTokens);
+    this.#holds = NO_HOLDS;
   }
 
   #enter(state: AttemptState): void {

@@ -89,6 +89,7 @@ function open(
     queueMs: 0,
     priority: 0,
     rates: [],
+    limitRates: [],
     cache: undefined,
     windowRemainingMs: undefined,
     windowEndMs: undefined,

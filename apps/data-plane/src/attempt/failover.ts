@@ -1,4 +1,10 @@
-import { isAccountLimited, type LimitWithoutHeadroom, limitWithoutHeadroom } from '@weighbridge/budget';
+import {
+  isAccountLimited,
+  type LimitWithoutHeadroom,
+  limitWithoutHeadroom,
+  type RateBook,
+  type RateReservation,
+} from '@weighbridge/budget';
 import { AppError } from '@weighbridge/errors';
 import type { RoutableConnector } from '@weighbridge/state';
 import type { Target } from '../control/target.ts';
@@ -16,7 +22,7 @@ import {
   isAccountWithLimits,
   type TargetPermit,
 } from './accountAdmission.ts';
-import type { AskForPermit, Attempt } from './attempt.ts';
+import { type AskForPermit, type Attempt, settleHolds } from './attempt.ts';
 import type { ClientConnection } from './clientConnection.ts';
 import {
   type CredentialRefusal,
@@ -29,6 +35,7 @@ import type { GenerationPlan } from './plan.ts';
 import type { PreparedRequest } from './preparedRequest.ts';
 import type { RecentFailures } from './recentFailures.ts';
 import type { RequestAttempts } from './requestAttempts.ts';
+import { rateTokens } from './reservationEstimate.ts';
 import { skippedText } from './skippedModels.ts';
 import { SupersededResponse } from './supersededResponse.ts';
 import {
@@ -51,6 +58,7 @@ export interface RetryLimits {
 
 export interface FailoverDeps extends TargetSelectorDeps, AccountDeps {
   readonly health: ConnectorHealth;
+  readonly rates: Pick<RateBook, 'admit' | 'settle' | 'undo'>;
   readonly retries: RetryLimits;
   readonly recentFailures: RecentFailures;
   /**
@@ -129,6 +137,16 @@ class Failover {
         await this.#client.pause(pauseMs);
         if (this.#isOver) break;
       }
+      let rates: RateReservation | undefined;
+      try {
+        const admitting = this.#admitByLimits(target);
+        rates = admitting instanceof Promise ? await admitting : admitting;
+      } catch (error) {
+        settleHolds(this.#deps, { account: given }, undefined);
+        this.#skip(target, error);
+        next = await this.#chooseOrWait();
+        continue;
+      }
       const reportResult = this.#deps.health.begin(target.connector);
       let prepared: PreparedRequest;
       try {
@@ -136,13 +154,14 @@ class Failover {
         prepared = preparing instanceof Promise ? await preparing : preparing;
       } catch (error) {
         reportResult('unknown');
-        if (given) this.#deps.accounts.settle(given, undefined);
+        settleHolds(this.#deps, { account: given, rates }, undefined);
         this.#skip(target, error);
         next = await this.#chooseOrWait();
         continue;
       }
       const attempt = this.#attempts.start();
-      const running = attempt.run(prepared, given ?? this.#asking(target));
+      const holds = { account: given, askForAccount: this.#asking(target), rates };
+      const running = attempt.run(prepared, holds);
       if (running) await running;
       if (attempt.state === 'released') {
         reportResult('unknown');
@@ -193,6 +212,14 @@ class Failover {
 
   #asking(target: Target): AskForPermit | undefined {
     return this.#needsPermit(target) ? () => this.#accounts.ask(target, this.#attempts.key) : undefined;
+  }
+
+  /** Counts an attempt at the target in the rates of further limits; undefined if none counts it. Throws or rejects with a 429. */
+  #admitByLimits(target: Target): RateReservation | undefined | Promise<RateReservation> {
+    const { preparation, generation } = this.#plan;
+    const counted = preparation.limitRatesFor(target, this.#attempts.key);
+    if (counted.length === 0) return undefined;
+    return this.#deps.rates.admit(counted, rateTokens(this.#deps.usualTokens, generation, target.model));
   }
 
   /** What is not billed has limits of its own at vendors. */
@@ -258,7 +285,8 @@ class Failover {
    * if that can't be had now: this request has waited for it already.
    */
   #skipLimited({ model, connector }: Target, { id, name, isPassing }: LimitWithoutHeadroom): void {
-    const limit = isPassing ? this.#attempts.key.limits.find((one) => one.id === id) : undefined;
+    const { limits, limitRates } = this.#attempts.key;
+    const limit = isPassing ? [...limits, ...limitRates].find((one) => one.id === id) : undefined;
     this.#selector.excludeModels((other) => other === model.id || limit?.counts(other) === true);
     if (this.#plan.profile === undefined) return;
     this.#attempts.skip(model.id, name);

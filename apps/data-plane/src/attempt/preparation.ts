@@ -1,9 +1,11 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import type { LeaseBook } from '@weighbridge/budget';
+import type { LeaseBook, RateLimitedPolicy } from '@weighbridge/budget';
 import type { ResponseStorage } from '@weighbridge/dialects';
 import { parseAttribution, type RoutingProfile, type SaidElsewhere } from '@weighbridge/domain';
 import { AppError } from '@weighbridge/errors';
 import {
+  type CountedAttempt,
+  limitRatesOf,
   type Payer,
   payerOf,
   type ResolvedKey,
@@ -49,6 +51,7 @@ export interface PreparationDeps {
 }
 
 const NO_MODELS: readonly string[] = [];
+const NO_RATES: readonly RateLimitedPolicy[] = [];
 
 /** An admitted request. */
 export interface AdmittedRequest {
@@ -122,15 +125,25 @@ export class Preparation {
     );
   }
 
+  /** The rates of further limits that an attempt at the target counts in. Throws a 400 if one needs attribution that the request lacks. */
+  limitRatesFor(target: Target, key: ResolvedKey): readonly RateLimitedPolicy[] {
+    return key.limitRates.length === 0 || !this.#request.generation.operation.isBilled
+      ? NO_RATES
+      : limitRatesOf(key, this.#countedAttempt(key, target));
+  }
+
   /** Those that an attempt at the target reserves from. */
-  #budgetsFor(key: ResolvedKey, { model, connector }: Target): Payer['budgets'] {
+  #budgetsFor(key: ResolvedKey, target: Target): Payer['budgets'] {
+    return key.limits.length === 0 ? key.budgets : payerOf(key, this.#countedAttempt(key, target)).budgets;
+  }
+
+  #countedAttempt(key: ResolvedKey, { model, connector }: Target): CountedAttempt {
     const { generation, headers, saidElsewhere } = this.#request;
-    if (key.limits.length === 0) return key.budgets;
-    return payerOf(key, {
+    return {
       model: generation.namesSeveralModels ? undefined : model.id,
       others: this.#toolModels(key, connector),
       attribution: parseAttribution(headers, key.attribution, saidElsewhere),
-    }).budgets;
+    };
   }
 
   /** The models that its tools name, as the caller sent it: a tool of the vendor may be of a dearer model than the one that answers. */

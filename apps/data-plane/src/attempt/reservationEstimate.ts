@@ -1,5 +1,6 @@
 import {
   balancedEstimate,
+  balancedTokens,
   type Estimate,
   hardEstimate,
   type NanoUsd,
@@ -88,11 +89,23 @@ export function modelOutputLimit({ maxOutputTokens }: Pick<RoutableModel, 'maxOu
   return maxOutputTokens ?? UNKNOWN_MODEL_OUTPUT;
 }
 
+/** The tokens of a request on a model, as limits per minute count them. */
+export function rateTokens(
+  usualTokens: (model: string) => number | undefined,
+  generation: Pick<GenerationRequest, 'output' | 'isBackground' | 'body' | 'operation'>,
+  model: Pick<RoutableModel, 'id' | 'maxOutputTokens'>,
+): number {
+  return balancedTokens({
+    inputBytes: generation.operation.isBilled ? generation.body.length : 0,
+    output: expectedOutput(generation, model, usualTokens(model.id)),
+  });
+}
+
 /**
  * How long a response is expected to get: by the request's own limit, else by what its model usually writes. A background
  * response may stay charged at its reservation, which is for the longest that it can get.
  */
-export function expectedOutput(
+function expectedOutput(
   { output, isBackground }: Pick<GenerationRequest, 'output' | 'isBackground'>,
   model: Pick<RoutableModel, 'maxOutputTokens'>,
   usualTokens: number | undefined,

@@ -1,8 +1,7 @@
 import { type RateBook, type RateReservation, setRateHeaders } from '@weighbridge/budget';
-import { balancedTokens } from '@weighbridge/domain';
 import type { ResolvedKey } from '@weighbridge/state';
 import type { Plan } from '../attempt/plan.ts';
-import { expectedOutput } from '../attempt/reservationEstimate.ts';
+import { rateTokens } from '../attempt/reservationEstimate.ts';
 import type { ResponseHeaders } from '../attempt/responseHeaders.ts';
 
 export interface RateDeps {
@@ -18,13 +17,9 @@ export function admitByRates(
   headers: ResponseHeaders,
 ): RateReservation | undefined | Promise<RateReservation> {
   if (plan.kind !== 'generation' || key.rates.length === 0) return undefined;
-  const { operation, generation, targets } = plan;
+  const { generation, targets } = plan;
   const [{ model }] = targets;
-  const size = {
-    inputBytes: operation.isBilled ? generation.body.length : 0,
-    output: expectedOutput(generation, model, deps.usualTokens(model.id)),
-  };
-  return admitTokens(deps, key, balancedTokens(size), headers);
+  return admitTokens(deps, key, rateTokens(deps.usualTokens, generation, model), headers);
 }
 
 /** Counts a request of this many tokens; writes the rate-limit headers whether it is admitted or not. */

@@ -33,9 +33,9 @@ import { saidElsewhere } from './saidElsewhere.ts';
 import type { UnfinishedResponses } from './unfinishedResponses.ts';
 
 export interface RunDeps
-  extends Omit<AttemptDeps, 'accounts' | 'budget' | 'observer'>,
+  extends Omit<AttemptDeps, 'accounts' | 'budget' | 'observer' | 'rates'>,
     Omit<PlanDeps, 'budget' | 'usage'>,
-    FailoverDeps,
+    Omit<FailoverDeps, 'rates'>,
     RateDeps {
   readonly keys: KeyCache;
   readonly budget: Pick<LeaseBook, 'reserve' | 'tryReserve' | 'settle' | 'headroom'>;

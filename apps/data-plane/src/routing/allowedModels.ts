@@ -75,17 +75,18 @@ const NO_MODELS: readonly string[] = [];
  * request names none.
  */
 export function otherModelsFor(
-  { limits, policies }: ResolvedKey,
+  { limits, limitRates, policies }: ResolvedKey,
   { operation, body }: Pick<GenerationRequest, 'operation' | 'body'>,
   connector: RoutableConnector,
   table: RoutingTable,
 ): readonly string[] {
-  if (limits.every(({ countsAll }) => countsAll)) return NO_MODELS;
+  const byModel = [...limits, ...limitRates].filter(({ countsAll }) => !countsAll);
+  if (byModel.length === 0) return NO_MODELS;
   const ids = new Set<string>();
   body.read((bytes) => {
     findNamedModels(bytes, operation.requestFields, (_path, name) => {
       const at = { connector, policyIds: policyIdsOf({ policies }, table), table };
-      for (const id of idsOf(name, at)) if (limits.some(({ counts }) => counts(id))) ids.add(id);
+      for (const id of idsOf(name, at)) if (byModel.some(({ counts }) => counts(id))) ids.add(id);
     });
   });
   return ids.size > 0 ? [...ids].sort() : NO_MODELS;

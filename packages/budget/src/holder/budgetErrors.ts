@@ -11,7 +11,8 @@ import {
   UNKNOWN_SUBJECT,
 } from '../bucketRef.ts';
 import { BUDGET_CONTENDED, BUDGET_UNAVAILABLE, LimitError, type RefusingCounter } from '../limitError.ts';
-import type { BudgetedPolicy, FurtherLimit } from '../policies.ts';
+import { limitFields, nameOfLimit, startOfSentence } from '../limitWords.ts';
+import type { BudgetedPolicy } from '../policies.ts';
 import type { BucketFigures } from './lease.ts';
 
 /** The field of a request that limits its output, and with it what is reserved. */
@@ -68,7 +69,7 @@ export function budgetExhausted(
     ...(param !== undefined && { param }),
     details: {
       [`estimate_${unit ?? 'micro_usd'}`]: shownAmount(estimate, unit),
-      ...limitFields(policy),
+      ...limitFields(policy.limit),
       ...((policy.isGoverning || showsParentFigures) && { policy_id: definedBy(bucket).policyId }),
       ...(mayKnow && {
         [`limit_${unit ?? 'micro_usd'}`]: limitNanoUsd === undefined ? null : shownAmount(limitNanoUsd, unit),
@@ -129,13 +130,6 @@ function whyCounted({ limit }: BudgetedPolicy): string {
   return ` This limit counts models by ${patterns}. It counts this request, because the request names other models beside its own: ask for one model, without others, to count in the limits of that one only.`;
 }
 
-/** Which limit it is, with the caller's own value only. */
-function limitFields({ limit }: BudgetedPolicy) {
-  if (!limit) return {};
-  const { id, name, scope, value } = limit;
-  return { limit_id: id, limit: name, counter_scope: scope, value: value ?? null };
-}
-
 interface Shortage extends Pick<RefusedRequest, 'estimate' | 'output'> {
   readonly policy: BudgetedPolicy;
   readonly reset: string | null;
@@ -194,10 +188,6 @@ function countExplained(
   return { message, param };
 }
 
-function startOfSentence(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
-}
-
 /** Without figures that the caller may not know; a limit that fits would tell them. */
 function unexplained({ policy, estimate, output, reset }: Shortage): Explained {
   const unit = policy.limit?.unit;
@@ -225,18 +215,10 @@ function whenReset(reset: string | null): string {
 
 /** Whose budget it is: other keys may have spent one that is shared. */
 function ownerOf({ isGoverning, bucket: { subject }, limit }: BudgetedPolicy): string {
-  if (limit) return ofFurther(limit, subject);
+  if (limit) return nameOfLimit(limit, subject);
   if (!isGoverning) return 'a parent policy';
   if (subject === POLICY_SUBJECT) return "this key's policy, for all keys below it";
   return isPrincipalSubject(subject) ? "this key's principal, for all its keys" : 'this key';
-}
-
-function ofFurther({ name, scope, value }: FurtherLimit, subject: string): string {
-  if (value !== undefined) return `the limit ${name} for ${scope} ${value}`;
-  if (subject === OTHERS_SUBJECT) return `the limit ${name} for all further values of ${scope}`;
-  return subject === UNKNOWN_SUBJECT
-    ? `the limit ${name} for all requests without ${scope}`
-    : `the limit ${name}`;
 }
 
 function microUsd(nanoUsd: bigint): string {

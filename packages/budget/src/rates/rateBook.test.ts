@@ -313,3 +313,80 @@ it('a request that is taken back leaves nothing behind: no request, no tokens, n
   expect(book.figures([policy])).toMatchObject({ requestsLeft: 3, tokensLeft: 300 });
   book.settle(next, 100);
 });
+
+describe('the rates of a further limit', () => {
+  const NAMED = { id: 'lim_1', name: 'each user', scope: 'user', models: [] };
+
+  /** The counter of a value that a key names. */
+  function ofUser(user: string, keyId = 'key_1', maxCounters = 2): RateLimitedPolicy {
+    const at = (subject: string, limit: RateLimitedPolicy['limit']) => {
+      const [policyId, counterKey] = ['pol_1.lim_1', `pol_1.lim_1/1/${subject}`];
+      return rated({ policyId, subject, counterKey, requestsPerMinute: 4, limit });
+    };
+    const others = at('others', { ...NAMED, value: undefined });
+    return at(`user:${user}`, { ...NAMED, value: user, opening: { keyId, maxCounters, others } });
+  }
+
+  function bookOf(policy: RateLimitedPolicy) {
+    const world = new World(policy);
+    world.live = 1;
+    world.isLive = false;
+    return { world, book: world.book() };
+  }
+
+  it('refuse with the name of the limit and the value that the caller named', async () => {
+    const { book } = bookOf(ofUser('ann'));
+    for (let n = 0; n < 4; n++) book.settle(await admit(book, [ofUser('ann')], 0), 0);
+    const { details, headers, message } = await refusal(admit(book, [ofUser('ann')], 0));
+    expect(details).toEqual({
+      ...{ limit_id: 'lim_1', limit: 'each user', counter_scope: 'user', value: 'ann' },
+    });
+    expect(headers).toHaveProperty('retry-after');
+    expect(message).toContain('The limit each user for user ann allows 4 requests per minute');
+    await admit(book, [ofUser('bob')], 0);
+  });
+
+  it('have as many counters for the values of a key in a minute as the limit says: further ones share one', async () => {
+    const { book, world } = bookOf(ofUser('ann'));
+    const passedOf = async (users: readonly string[], keyId?: string) => {
+      let passed = 0;
+      for (const user of users) {
+        for (let n = 0; n < 6; n++) {
+          const hold = await admit(book, [ofUser(user, keyId)], 0).catch(() => undefined);
+          if (hold) passed++;
+          if (hold) book.settle(hold, 0);
+        }
+      }
+      return passed;
+    };
+    const invented = Array.from({ length: 50 }, (_, n) => `user ${n}`);
+    expect(await passedOf(invented)).toBe(3 * 4);
+    const refused = await refusal(admit(book, [ofUser('another')], 0));
+    expect(refused.details).toMatchObject({ limit: 'each user', value: null });
+    // Another key has its own.
+    expect(await passedOf(['cy', 'dee'], 'key_2')).toBe(2 * 4);
+    world.clockMs += 2 * 60_000;
+    expect(await passedOf(invented.slice(10))).toBe(3 * 4);
+  });
+
+  it('take a bounded number of counters, whatever the limit says, and give them back', async () => {
+    const { book, world } = bookOf(ofUser('ann'));
+    const opens = async (keyId: string) => {
+      let own = 0;
+      for (let n = 0; n < 10_100; n++) {
+        const admitted = book.admit([ofUser(`${keyId} ${n}`, keyId, 10_000_000)], 0);
+        // Those that share a counter have to wait for what it may get.
+        const hold = admitted instanceof Promise ? await admitted.catch(() => undefined) : admitted;
+        if (hold) book.settle(hold, 0);
+        if (hold?.counters.every(({ counter }) => counter.subject !== 'others')) own++;
+      }
+      return own;
+    };
+    const opened = [];
+    for (let n = 0; n < 21; n++) opened.push(await opens(`key ${n}`));
+    expect(opened.slice(0, 19)).toEqual(Array.from({ length: 19 }, () => 10_000));
+    expect(opened.reduce((sum, one) => sum + one, 0)).toBeLessThanOrEqual(200_000);
+    world.clockMs += 2 * 60_000;
+    expect(await opens('late')).toBe(10_000);
+  });
+});

@@ -32,11 +32,20 @@ interface Shortage {
 
 const NO_SHORTAGES: readonly Shortage[] = [];
 
+/** What a book counts for one request. */
+type Rates = readonly RateLimitedPolicy[];
+
 /** The most counters in one call. */
 const MAX_COUNTERS_PER_CALL = 500;
 /** How long a request waits for the control plane to grant more. */
 const ANSWER_WAIT_MS = 1_000;
+/** Beyond these, values get no counters of their own. */
 const MAX_COUNTERS = 200_000;
+/** Of the values that one key names in a minute, whatever `max_counters` of a limit says: so that it takes few of all counters. */
+const MAX_VALUES_OF_KEY = 10_000;
+const MINUTE_MS = 60_000;
+/** Looking for idle counters takes longer the more there are. */
+const FORGETS_EVERY_MS = 1_000;
 
 /**
  * Limits per minute over any number of proxies: each may use a quarter of its even share without asking, and asks for
@@ -46,6 +55,10 @@ export class RateBook {
   readonly #deps: RateBookDeps;
   readonly #counters = new Map<string, RateCounter>();
   readonly #wanted = new Map<RateCounter, { requests: number; tokens: number }>();
+  /** By key and limit: how many values it named in the current minute. */
+  #valuesOf = new Map<string, number>();
+  #minute = -1;
+  #forgotAtMs = Number.NEGATIVE_INFINITY;
   #calling: Promise<void> | undefined;
 
   constructor(deps: RateBookDeps) {
@@ -53,14 +66,38 @@ export class RateBook {
   }
 
   /** Counts a request, at once if there is headroom. Throws or rejects with a 429 that says when to retry. */
-  admit(policies: readonly RateLimitedPolicy[], tokens: number): RateReservation | Promise<RateReservation> {
+  admit(asked: Rates, tokens: number): RateReservation | Promise<RateReservation> {
+    const policies = asked.some(({ limit }) => limit?.opening)
+      ? asked.map((policy) => this.#opened(policy))
+      : asked;
     const shortages = this.#shortagesOf(policies, tokens);
     if (shortages.length === 0) return this.#take(policies, tokens);
     return this.#waitForGrants(policies, tokens, shortages);
   }
 
+  /** A counter for a value, or the one that stands in for it: invented values cost little memory, and others none of theirs. */
+  #opened(policy: RateLimitedPolicy): RateLimitedPolicy {
+    const opening = policy.limit?.opening;
+    if (!opening) return policy;
+    const nowMs = this.#deps.clockMs();
+    const minute = Math.floor(nowMs / MINUTE_MS);
+    if (minute !== this.#minute) {
+      this.#minute = minute;
+      this.#valuesOf = new Map();
+    }
+    const known = this.#counters.get(policy.counterKey);
+    if (known?.namedIn === minute) return policy;
+    const values = `${opening.keyId}/${policy.policyId}`;
+    const named = this.#valuesOf.get(values) ?? 0;
+    if (named >= Math.min(opening.maxCounters, MAX_VALUES_OF_KEY)) return opening.others;
+    if (!known && !this.#hasRoom(nowMs)) return opening.others;
+    this.#valuesOf.set(values, named + 1);
+    this.#counterOf(policy).namedIn = minute;
+    return policy;
+  }
+
   async #waitForGrants(
-    policies: readonly RateLimitedPolicy[],
+    policies: Rates,
     tokens: number,
     first: readonly Shortage[],
   ): Promise<RateReservation> {
@@ -88,7 +125,7 @@ export class RateBook {
   }
 
   /** The figures of the limit with the least left, for the response headers. */
-  figures(policies: readonly RateLimitedPolicy[]): RateFigures | undefined {
+  figures(policies: Rates): RateFigures | undefined {
     const clockMs = this.#deps.clockMs();
     const share = this.#share();
     let tightest: RateFigures | undefined;
@@ -100,7 +137,7 @@ export class RateBook {
     return tightest;
   }
 
-  #shortagesOf(policies: readonly RateLimitedPolicy[], tokens: number): readonly Shortage[] {
+  #shortagesOf(policies: Rates, tokens: number): readonly Shortage[] {
     const clockMs = this.#deps.clockMs();
     const share = this.#share();
     let shortages = NO_SHORTAGES;
@@ -118,7 +155,7 @@ export class RateBook {
     return shortages;
   }
 
-  #take(policies: readonly RateLimitedPolicy[], tokens: number): RateReservation {
+  #take(policies: Rates, tokens: number): RateReservation {
     const counters: { counter: RateCounter; minute: number }[] = [];
     for (const policy of policies) {
       const counter = this.#counterOf(policy);
@@ -146,15 +183,21 @@ export class RateBook {
   #counterOf(policy: RateLimitedPolicy): RateCounter {
     const existing = this.#counters.get(policy.counterKey);
     if (existing) return existing;
-    if (this.#counters.size >= MAX_COUNTERS) this.#forgetIdle();
+    this.#hasRoom(this.#deps.clockMs());
     const counter = new RateCounter(policy);
     this.#counters.set(policy.counterKey, counter);
     return counter;
   }
 
-  /** Drops counters of past minutes without running requests. */
-  #forgetIdle(): void {
-    const nowMs = this.#deps.clockMs();
+  /** Whether values may have more counters. If not, drops those of past minutes without running requests. */
+  #hasRoom(nowMs: number): boolean {
+    if (this.#counters.size < MAX_COUNTERS) return true;
+    if (nowMs - this.#forgotAtMs >= FORGETS_EVERY_MS) this.#forgetIdle(nowMs);
+    return this.#counters.size < MAX_COUNTERS;
+  }
+
+  #forgetIdle(nowMs: number): void {
+    this.#forgotAtMs = nowMs;
     for (const [key, counter] of this.#counters) {
       if (counter.isOver(nowMs)) this.#counters.delete(key);
     }

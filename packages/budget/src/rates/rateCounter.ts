@@ -41,6 +41,8 @@ export class RateCounter {
   /** Each counter's minutes have their own phase, so that not all counters reset at once. */
   readonly #phaseMs: number;
   minute = -1;
+  /** The minute in which a key last named its value, for the number of those; without the phase. */
+  namedIn = -1;
   #running = 0;
   #usedRequests = 0;
   #usedTokens = 0;

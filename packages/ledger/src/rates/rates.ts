@@ -4,6 +4,7 @@ import { sql } from 'kysely';
 
 /** Asks for requests and tokens in one minute of a rate counter. */
 export interface RateCall extends RateAmounts {
+  /** Of a further limit, its `furtherLimitId`. */
   readonly policyId: string;
   readonly counterVersion: number;
   readonly subject: string;
@@ -63,12 +64,20 @@ async function lockCounters(tx: Tx, calls: readonly RateCall[]) {
         tokens = CASE WHEN excluded.minute > counter.minute THEN 0 ELSE counter.tokens END
       RETURNING counter.*
     )
-    SELECT counter.*, coalesce(policies.requests_per_minute, 0)::bigint AS requests_per_minute,
-           coalesce(policies.tokens_per_minute, 0) AS tokens_per_minute
+    SELECT counter.*, coalesce(granting.requests_per_minute, 0)::bigint AS requests_per_minute,
+           coalesce(granting.tokens_per_minute, 0) AS tokens_per_minute
     FROM counter
     JOIN unnest(${calls.map(counterKey)}::text[], ${calls.map((call) => call.policyId)}::text[])
       AS call (counter_key, policy_id) USING (counter_key)
-    CROSS JOIN LATERAL (SELECT * FROM policies WHERE id = call.policy_id LIMIT 1) AS policies`.execute(tx);
+    CROSS JOIN LATERAL (
+      SELECT requests_per_minute, tokens_per_minute FROM policies WHERE id = call.policy_id
+      UNION ALL
+      SELECT further.requests_per_minute, further.tokens_per_minute
+      FROM policies CROSS JOIN LATERAL jsonb_to_recordset(policies.limits) AS further (
+        id text, requests_per_minute bigint, tokens_per_minute bigint)
+      WHERE policies.id = split_part(call.policy_id, '.', 1) AND further.id = split_part(call.policy_id, '.', 2)
+      LIMIT 1
+    ) AS granting`.execute(tx);
   return rows;
 }
 

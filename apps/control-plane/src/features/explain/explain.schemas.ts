@@ -108,7 +108,9 @@ export type ExplainedBudget = Static<typeof ExplainedBudget>;
 
 /** Of one amount of a limit: the figures of other units are null. */
 const CountLeft = Nullable(Type.Integer({ minimum: 0 }));
-/** One amount of a further limit: each is a counter of its own. */
+/** Of the rates of a limit: they have no other figures. */
+const Rate = Nullable(Type.Integer({ minimum: 1 }));
+/** One amount of a further limit, or its rates: each is a counter of its own. */
 export const ExplainedLimit = Type.Object(
   {
     policy_id: Type.String(),
@@ -134,6 +136,9 @@ export const ExplainedLimit = Type.Object(
     headroom_requests: CountLeft,
     limit_tokens: CountLeft,
     headroom_tokens: CountLeft,
+    requests_per_minute: Rate,
+    tokens_per_minute: Rate,
+    max_parallel: Rate,
     ...figures,
   },
   { title: 'ExplainedLimit' },

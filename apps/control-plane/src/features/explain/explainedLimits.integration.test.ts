@@ -83,3 +83,20 @@ it('knows of a policy alone what no key decides', async () => {
   ]);
   expect(await explain({ model: 'acme/small' })).toMatchObject({ budgets: [], models: [{ limits: [] }] });
 });
+
+it('names the rates of limits, beside their amounts', async () => {
+  const limits = [
+    { name: 'pace', counter_scope: 'user', requests_per_minute: 20, max_parallel: 2, limit_requests: 9 },
+    { name: 'strict', counter_scope: 'project', unknown: 'refuse', tokens_per_minute: 900 },
+  ];
+  const { id } = (await api.call('POST', '/policies', { body: { name: 'paced', limits } })).body;
+  const request = { model: 'acme/small', policy_id: id, attribution: { user: 'ann' } };
+  const [model] = (await explain(request as Json)).models;
+  const none = { limit_micro_usd: null, limit_tokens: null, reset: null };
+  const noRates = { requests_per_minute: null, tokens_per_minute: null, max_parallel: null };
+  expect(model?.limits).toMatchObject([
+    { name: 'pace', value: 'ann', limit_requests: 9, headroom_requests: 9, ...noRates },
+    { ...none, name: 'pace', effect: 'counts', value: 'ann', limit_requests: null, requests_per_minute: 20 },
+    { ...none, name: 'strict', effect: 'refuses', limit_requests: null, tokens_per_minute: 900 },
+  ]);
+});

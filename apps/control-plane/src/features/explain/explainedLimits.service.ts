@@ -8,9 +8,10 @@ import { type OverrideInForce, overrideKey, readBucketsSpent, readOverrides } fr
 import {
   isWhen,
   type LimitCounter,
+  type LimitMatch,
   limitMessage,
-  type MatchingLimit,
   matchingLimit,
+  matchingRates,
 } from '@weighbridge/state';
 import { limitOf } from '../policies/limitOverride.ts';
 import type { Counter } from '../policies/policies.service.ts';
@@ -34,7 +35,7 @@ type Effect = ExplainedLimit['effect'];
 interface Found {
   readonly policyId: string;
   readonly counter: LimitCounter;
-  readonly limit: MatchingLimit;
+  readonly limit: LimitMatch;
   readonly effect: Effect;
   readonly value: string | undefined;
   /** Undefined: no counter, or that of an unknown key. */
@@ -53,7 +54,8 @@ export async function explainLimits(
     limits.flatMap((counter): Found[] => {
       const message = create(FurtherLimitSchema, limitMessage(counter, now));
       const owner = { counter: create(PolicyCounterSchema), isGoverning: at === 0, keyId: key?.id ?? '' };
-      const limit = matchingLimit(message, owner);
+      const amount = matchingLimit(message, owner);
+      const limit = amount ?? matchingRates(message, owner.keyId);
       if (!limit) return [];
       const shared = { policyId: policy.id, counter, limit };
       const none = { ...shared, value: undefined, bucket: undefined };
@@ -61,7 +63,8 @@ export async function explainLimits(
       try {
         const of = limit.counterOf(attribution);
         if (!of) return [{ ...none, effect: 'none' }];
-        const bucket = isKnown(counter.limit.counter_scope, key) ? limit.budgetOf(of).bucket : undefined;
+        // What is left of a minute is known at the proxies alone.
+        const bucket = isKnown(counter.limit.counter_scope, key) ? amount?.budgetOf(of).bucket : undefined;
         return [{ ...shared, effect: 'counts', value: of.value, bucket }];
       } catch (error) {
         if (error instanceof AppError) return [{ ...none, effect: 'refuses' }];
@@ -100,10 +103,10 @@ function budgetOf(
 }
 
 function limitWith({ policyId, counter, effect, value, bucket }: Found, spent: Spent): ExplainedLimit {
-  const { limit, window } = counter;
+  const { limit, window, isOfRates = false } = counter;
   const unit = unitOf(counter.bucket);
   const used = bucket && spent.get(bucketKey(bucket));
-  const nanoUsd = unit === undefined ? BigInt(limit.limit_nano_usd ?? 0) : null;
+  const nanoUsd = unit === undefined && !isOfRates ? BigInt(limit.limit_nano_usd ?? 0) : null;
   return {
     policy_id: policyId,
     limit_id: limit.id,
@@ -116,6 +119,9 @@ function limitWith({ policyId, counter, effect, value, bucket }: Found, spent: S
     ...figures(nanoUsd, unit === undefined ? used : undefined),
     ...countFigures('requests', limit.limit_requests, unit, used),
     ...countFigures('tokens', limit.limit_tokens, unit, used),
+    requests_per_minute: (isOfRates && limit.requests_per_minute) || null,
+    tokens_per_minute: (isOfRates && limit.tokens_per_minute) || null,
+    max_parallel: (isOfRates && limit.max_parallel) || null,
     reset: window.end?.toISOString() ?? null,
   };
 }

@@ -56,6 +56,32 @@ it.each([
   },
 );
 
+it('the rates of a further limit are granted to each of its counters', async () => {
+  const id = await pooled({
+    requests_per_minute: 1_000,
+    limits: [
+      { name: 'money', limit_micro_usd: 5 },
+      { name: 'each user', counter_scope: 'user', requests_per_minute: 10, tokens_per_minute: 100 },
+    ],
+  });
+  const { limits } = (await api.call('GET', `/policies/${id}`)).body as { limits: { id: string }[] };
+  const asked = (limitId: string | undefined, subject: string) => {
+    const policyId = `${id}.${limitId}`;
+    return { policyId, counterVersion: 1, subject, minute: 7n, requests: 1_000n, tokens: 1_000n };
+  };
+  const rates = [
+    asked(limits[1]?.id, 'user:ann'),
+    asked(limits[1]?.id, 'user:bob'),
+    asked(limits[0]?.id, 'policy'),
+    asked('lim_gone', 'policy'),
+  ];
+  const request = create(LeaseRequestSchema, { ...(await proxy()), rates });
+  const granted = (await grantLeases(deps(1), request)).rates;
+  const all = { requests: 8n, tokens: 75n, requestsLeft: 0n };
+  const none = { requests: 0n, tokens: 0n };
+  expect(granted).toMatchObject([all, all, none, none]);
+});
+
 it('a refusal shows the spend of the usage report, including the leases of lost proxies', async () => {
   const policyId = await pooled({ limit_micro_usd: 1 });
   const bucket = { policyId, counterVersion: 1, subject: POLICY_SUBJECT, windowStartMs: 0n };

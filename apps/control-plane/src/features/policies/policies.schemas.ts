@@ -133,7 +133,7 @@ export const PolicyLimit = Strict(
     limit_micro_usd: Type.Optional(
       Nullable(
         Amount(
-          'The limit of each counter and window, in micro-USD. A limit needs this amount, `limit_requests` or `limit_tokens`, and may have all three: each is a counter of its own.',
+          'The limit of each counter and window, in micro-USD. A limit needs at least one of the amounts (this one, `limit_requests`, `limit_tokens`) or of the rates. Each amount is a counter of its own.',
         ),
       ),
     ),
@@ -151,6 +151,11 @@ export const PolicyLimit = Strict(
         ),
       ),
     ),
+    requests_per_minute: Type.Optional(
+      Rate('How many requests per minute each counter lets pass. Each attempt counts that is sent.'),
+    ),
+    tokens_per_minute: Type.Optional(Rate('How many tokens per minute each counter lets pass.')),
+    max_parallel: Type.Optional(Rate('How many requests at the same time each counter lets pass.')),
     window: Type.Optional(
       Type.Unsafe<WindowKind | FirstUseWindow>({
         title: 'LimitWindow',
@@ -169,7 +174,7 @@ export const PolicyLimit = Strict(
         minimum: 1,
         maximum: MAX_COUNTERS,
         description:
-          'Of counters by attribution: how many one key may open in a window. Requests with further values share a counter, `others`. By default 100,000.',
+          'Of counters by attribution: how many one key may open in a window; of rates, in a minute at each proxy, and at most 10,000. Requests with further values share a counter, `others`. By default 100,000.',
       }),
     ),
     others_limit_micro_usd: Type.Optional(

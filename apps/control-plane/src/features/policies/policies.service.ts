@@ -1,6 +1,7 @@
 import {
   type BucketRef,
   bucketAt,
+  furtherLimitId,
   keySubject,
   POLICY_SUBJECT,
   principalSubject,
@@ -9,7 +10,13 @@ import {
 import type { Database, Tx } from '@weighbridge/database';
 import { isId, type LimitWindow, nanoFromMicro, newId, type Window, windowAt } from '@weighbridge/domain';
 import { raise } from '@weighbridge/errors';
-import { bucketIdsOf, furtherLimits, type LimitColumn, type LimitCounter } from '@weighbridge/state';
+import {
+  bucketIdsOf,
+  furtherLimits,
+  hasRates,
+  type LimitColumn,
+  type LimitCounter,
+} from '@weighbridge/state';
 import {
   findGoverningPolicy,
   findKeyGovernance,
@@ -168,7 +175,7 @@ function counterOf(policy: PolicyRow, key: CountedKey, windows: Windows): Counte
   };
 }
 
-/** One for each amount. If the limit is by attribution, its bucket has the subject of no attempt yet. */
+/** One for each amount, and one for the rates. If the limit is by attribution, its bucket has the subject of no attempt yet. */
 function limitCounters(
   policy: PolicyRow,
   limit: LimitColumn,
@@ -176,18 +183,21 @@ function limitCounters(
   windows: Windows,
 ): LimitCounter[] {
   const window = windows.of(limit);
-  return bucketIdsOf(policy.id, limit).map((policyId) => {
-    const counter = {
-      policyId,
-      counterVersion: limit.counter_version,
-      subject: subjectOf(limit.counter_scope, key),
-    };
+  const { counter_version: counterVersion } = limit;
+  const subject = subjectOf(limit.counter_scope, key);
+  const counters: LimitCounter[] = bucketIdsOf(policy.id, limit).map((policyId) => {
+    const counter = { policyId, counterVersion, subject };
     return { limit, bucket: bucketAt(counter, window.start), window };
   });
+  if (!hasRates(limit)) return counters;
+  const ofRates = { policyId: furtherLimitId(policy.id, limit.id), counterVersion, subject };
+  const bucket = bucketAt(ofRates, WITHOUT_WINDOW.start);
+  return [...counters, { limit, isOfRates: true, bucket, window: WITHOUT_WINDOW }];
 }
 
 type Windowed = Pick<LimitWindow, 'window_kind' | 'timezone'>;
 
+const WITHOUT_WINDOW: Window = { start: new Date(0), end: null };
 /** Each counter has windows of its own, which lease calls find. */
 const ON_FIRST_USE: Window = { start: new Date(Number(UNOPENED_MS)), end: null };
 

@@ -32,6 +32,9 @@ it('a limit that names little has the defaults, and reads as it was given', () =
     max_counters: 100_000,
     limit_requests: null,
     limit_tokens: null,
+    requests_per_minute: null,
+    tokens_per_minute: null,
+    max_parallel: null,
     others_limit_micro_usd: null,
   });
   expect(column?.others_limit_nano_usd).toBe('5000');
@@ -42,6 +45,13 @@ it('a window on first use reads as it was given, and the same length is the same
   expect(before.map(presentLimit)).toMatchObject([{ window: every('24h') }]);
   const [again] = limitColumns([{ ...USER, window: every('1d') }], before, NOW);
   expect(again).toMatchObject({ counter_version: 1, window_kind: 'first_use', window_every: '1d' });
+});
+
+it('a limit of rates alone is one, and reads as it was given', () => {
+  for (const rate of ['requests_per_minute', 'tokens_per_minute', 'max_parallel'] as const) {
+    const given = { name: 'each user', counter_scope: 'user', [rate]: 7 };
+    expect(made(given).map(presentLimit)).toMatchObject([{ ...given, limit_micro_usd: null }]);
+  }
 });
 
 it('a list that says the same changes nothing, in whatever order its limits stand', () => {
@@ -66,6 +76,7 @@ it('what a limit counts starts new counters, its other settings do not', () => {
     amount: [1, { limit_micro_usd: 9 }],
     requests: [1, { limit_requests: 9 }],
     tokens: [1, { limit_micro_usd: null, limit_tokens: 9 }],
+    rates: [1, { limit_micro_usd: null, requests_per_minute: 9, tokens_per_minute: 9, max_parallel: 9 }],
     others: [1, { others_limit_micro_usd: 9 }],
     max_counters: [1, { max_counters: 3 }],
     enforcement: [1, { enforcement: 'off' }],
@@ -123,6 +134,10 @@ it('what no limit can be is refused, with the field', () => {
     'more amounts than a policy may have': [
       'limits.25',
       Array.from({ length: 26 }, (_, at) => ({ name: `${at}`, limit_micro_usd: 5, limit_requests: 5 })),
+    ],
+    'more amounts and rates than a policy may have': [
+      'limits.25',
+      Array.from({ length: 26 }, (_, at) => ({ name: `${at}`, limit_requests: 5, max_parallel: 5 })),
     ],
     'a window that is too long': ['limits.0.window.every', [{ ...USER, window: every('91d') }]],
     'shadow with windows on first use': [

@@ -35,15 +35,20 @@ export function limitColumns(
     if (names.has(complete.name)) throw invalid(`${field}.name`, 'Two limits of a policy have this name.');
     names.add(complete.name);
     amounts += AMOUNTS.filter((name) => complete[name] !== null).length;
+    if (RATES.some((name) => complete[name] !== null)) amounts++;
     if (amounts > MAX_LIMITS) {
-      throw invalid(field, `The limits of a policy have at most ${MAX_LIMITS} amounts together.`);
+      throw invalid(
+        field,
+        `The limits of a policy have at most ${MAX_LIMITS} amounts together. The rates of a limit are one of them.`,
+      );
     }
     return column(complete, kept[at], now);
   });
 }
 
-/** A limit has at least one of them. */
+/** A limit has at least one of them, or of the rates. */
 const AMOUNTS = ['limit_micro_usd', 'limit_requests', 'limit_tokens'] as const;
+const RATES = ['requests_per_minute', 'tokens_per_minute', 'max_parallel'] as const;
 
 /** What the operator gave, with the defaults. */
 export function presentLimit(limit: LimitColumn): PolicyLimit {
@@ -58,6 +63,9 @@ export function presentLimit(limit: LimitColumn): PolicyLimit {
     limit_micro_usd: amount === null ? null : microFromNano(BigInt(amount)),
     limit_requests: limit.limit_requests ?? null,
     limit_tokens: limit.limit_tokens ?? null,
+    requests_per_minute: limit.requests_per_minute ?? null,
+    tokens_per_minute: limit.tokens_per_minute ?? null,
+    max_parallel: limit.max_parallel ?? null,
     window: presentWindow(limit),
     timezone: limit.timezone,
     enforcement: limit.enforcement,
@@ -124,6 +132,9 @@ function column(limit: CompleteLimit, earlier: LimitColumn | undefined, now: Dat
     limit_nano_usd: amount,
     limit_requests: limit.limit_requests,
     limit_tokens: limit.limit_tokens,
+    requests_per_minute: limit.requests_per_minute,
+    tokens_per_minute: limit.tokens_per_minute,
+    max_parallel: limit.max_parallel,
     ...windowColumns(limit.window),
     timezone: limit.timezone,
     enforcement: limit.enforcement,
@@ -183,9 +194,9 @@ function validLimit(limit: CompleteLimit, field: string): CompleteLimit {
   if (!isAttributionName(scope, SCOPES, LABEL_SCOPE)) {
     throw invalid(`${field}.counter_scope`, `counter_scope must be one of ${namesOf(SCOPES, LABEL_SCOPE)}.`);
   }
-  if (AMOUNTS.every((name) => limit[name] === null)) {
-    const amounts = AMOUNTS.join(', ');
-    throw invalid(`${field}.limit_micro_usd`, `A limit needs an amount: at least one of ${amounts}.`);
+  if ([...AMOUNTS, ...RATES].every((name) => limit[name] === null)) {
+    const all = [...AMOUNTS, ...RATES].join(', ');
+    throw invalid(`${field}.limit_micro_usd`, `A limit needs an amount or a rate: at least one of ${all}.`);
   }
   if (limit.limit_micro_usd === null && limit.others_limit_micro_usd !== null) {
     throw invalid(

@@ -68,8 +68,8 @@ export async function boundLimitsOf(
 }
 
 /** Reports are of money, in windows that all counters of a limit share. */
-function isReported({ bucket, limit }: LimitCounter): boolean {
-  return unitOf(bucket) === undefined && limit.window_kind !== 'first_use';
+function isReported({ bucket, limit, isOfRates }: LimitCounter): boolean {
+  return !isOfRates && unitOf(bucket) === undefined && limit.window_kind !== 'first_use';
 }
 
 /** As a usage report has it. */
