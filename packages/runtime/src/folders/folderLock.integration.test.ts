@@ -1,5 +1,7 @@
 import { execFileSync } from 'node:child_process';
-import { mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { mkdirSync, mkdtempSync, realpathSync, rmSync } from 'node:fs';
+import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
@@ -44,6 +46,19 @@ describe('a lock of a folder', () => {
     );
     expect(held).toHaveLength(1);
     await held[0]?.release();
+  });
+
+  it('passes to the next one, although a child that its holder was starting kept the socket a moment longer', async () => {
+    if (process.platform !== 'linux')
+      throw new Error('This test needs Linux, where the lock has a name without a file.');
+    const name = `\0weighbridge-${createHash('sha256').update(realpathSync(folder)).digest('hex').slice(0, 32)}`;
+    const kept = createServer((socket) => {
+      kept.close();
+      socket.destroy();
+    });
+    await new Promise<void>((resolve) => kept.listen({ path: name }, resolve));
+    await (await taken(folder)).release();
+    expect(kept.listening).toBe(false);
   });
 
   it('reports a missing folder', async () => {

@@ -33,8 +33,13 @@ const MAX_TRIES = 4;
 export async function lockFolder(folder: string, holder: string): Promise<FolderLock | FolderHeld> {
   const real = await realpath(folder);
   const name = abstractName(real);
-  const guard = name === undefined ? undefined : await bind(name, holder);
-  if (name !== undefined && !guard) return { heldBy: (await readHolder(name)) ?? '' };
+  let guard = name === undefined ? undefined : await bind(name, holder);
+  if (name !== undefined && !guard) {
+    const heldBy = await readHolder(name);
+    // Its holder may have let go: a child that the holder was starting has the socket a moment longer.
+    guard = await bind(name, holder);
+    if (!guard) return { heldBy: heldBy ?? '' };
+  }
   const releaseName = async () => {
     if (guard) await close(guard);
   };
