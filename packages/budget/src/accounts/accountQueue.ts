@@ -80,10 +80,6 @@ export class AccountQueue {
     this.#deps = deps;
   }
 
-  get size(): number {
-    return this.#waiters.length;
-  }
-
   /** How long until something may be left. */
   get retryMs(): number {
     return Math.max(0, this.#emptyUntilMs - this.#deps.nowMs());
