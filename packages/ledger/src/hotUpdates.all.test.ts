@@ -67,7 +67,7 @@ it('updates of buckets and leases stay on their page, and out of the indexes', a
     for (const { name, updates, hot } of rows) {
       expect(updates, name).toBeGreaterThan(ROUNDS * 1_000);
       // A changed column with an index leaves none of them in place. On a busy machine, a page is full before it was pruned, now and then.
-      expect(hot, name).toBeGreaterThanOrEqual(0.5);
+      expect(hot, name).toBeGreaterThanOrEqual(0.7);
     }
   } finally {
     await database.drop();
