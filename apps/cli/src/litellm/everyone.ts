@@ -98,7 +98,7 @@ function mapCustomers(settings: Json, rows: readonly Json[], now: Date, report: 
       continue;
     }
     const { window, limit_micro_usd } = budget;
-    // For whom the file says nothing, a limit in this window binds nobody.
+    // A limit in this window binds only customers to whom the file gives a budget.
     const name = standard && window !== standard.window ? `${EACH_CUSTOMER}, ${window}` : EACH_CUSTOMER;
     const limit = limits.get(window) ?? limitOf(name, { limit_micro_usd: UNLIMITED_MICRO_USD, window });
     if (!limits.has(window) && limits.size > 0 && !standard) limit.name = `${EACH_CUSTOMER}, ${window}`;

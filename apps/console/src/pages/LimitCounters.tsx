@@ -2,7 +2,7 @@ import type { components } from '@weighbridge/client';
 import { createOverride, endOverride, getOverride } from '@weighbridge/client/operations';
 import { api } from '../api/client.ts';
 import { isOperator, useWhoami } from '../app/session.ts';
-import { Badge, LimitBar, Money, Name, Time } from '../ui/bits.tsx';
+import { Badge, LimitBar, Money, Name, Since, Time } from '../ui/bits.tsx';
 import { call, readerOf, useSpecs } from '../ui/dialogs.tsx';
 import { Filters } from '../ui/fields.tsx';
 import { Loaded, Section } from '../ui/Page.tsx';
@@ -67,14 +67,7 @@ export function LimitCounters({ policyId, limit }: { policyId: string; limit: Li
         {({ data, window_start, reset, next_page_token }) => (
           <>
             <p>
-              Since <Time at={window_start} />
-              {reset && (
-                <>
-                  {'; starts again '}
-                  <Time at={reset} />
-                </>
-              )}
-              .
+              <Since start={window_start} reset={reset} />
             </p>
             <SortedTable<Counter>
               caption={`Spend of ${limit.name}`}

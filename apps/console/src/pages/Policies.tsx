@@ -3,7 +3,7 @@ import type { components } from '@weighbridge/client';
 import { createPolicy, deletePolicy, getPolicy, updatePolicy } from '@weighbridge/client/operations';
 import { api } from '../api/client.ts';
 import { isOperator, useWhoami } from '../app/session.ts';
-import { Badge, Button, LimitBar, Money, Name, Time } from '../ui/bits.tsx';
+import { Badge, Button, LimitBar, Money, Name, Since } from '../ui/bits.tsx';
 import { type Resource, useResource } from '../ui/dialogs.tsx';
 import { Filters } from '../ui/fields.tsx';
 import { Modal } from '../ui/Modal.tsx';
@@ -161,14 +161,8 @@ function Counters({ policy: { id, name }, onClose }: { policy: Policy; onClose: 
         {({ data, window_start, reset, next_page_token }) => (
           <>
             <p>
-              Since <Time at={window_start} />
-              {reset && (
-                <>
-                  {'; starts again '}
-                  <Time at={reset} />
-                </>
-              )}
-              .{next_page_token && ' The 50 that spent most.'}
+              <Since start={window_start} reset={reset} />
+              {next_page_token && ' The 50 that spent most.'}
             </p>
             <Table<Counter>
               caption={`Spend under ${name}`}

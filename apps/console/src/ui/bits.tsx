@@ -39,6 +39,22 @@ export function Time({ at }: { at: string | null | undefined }) {
   );
 }
 
+/** Since when a window's spend is counted, and when it starts again. */
+export function Since({ start, reset }: { start: string; reset: string | null }) {
+  return (
+    <>
+      Since <Time at={start} />
+      {reset && (
+        <>
+          {'; starts again '}
+          <Time at={reset} />
+        </>
+      )}
+      .
+    </>
+  );
+}
+
 export function Money({ micro }: { micro: number | null | undefined }) {
   return <>{micro === null || micro === undefined ? '–' : money(micro)}</>;
 }

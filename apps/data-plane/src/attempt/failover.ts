@@ -105,7 +105,7 @@ class Failover {
   readonly #client: ClientConnection;
   readonly #attempts: RequestAttempts;
   readonly #selector: TargetSelector;
-  readonly #accounts: AccountAdmission;
+  #admission: AccountAdmission | undefined;
   readonly #startedAt = performance.now();
   /** Total duration of the attempts that timed out. */
   #timedOutMs = 0;
@@ -126,7 +126,6 @@ class Failover {
     this.#client = client;
     this.#attempts = attempts;
     this.#selector = new TargetSelector(deps, plan.targets);
-    this.#accounts = new AccountAdmission(deps, plan, client);
   }
 
   async run(): Promise<Delivered> {
@@ -210,6 +209,12 @@ class Failover {
     return this.#sent > this.#deps.retries.maxRetries || hasDisconnected || cancellation.isCancelled;
   }
 
+  /** Made for the first account with limits: most requests meet none. */
+  get #accounts(): AccountAdmission {
+    this.#admission ??= new AccountAdmission(this.#deps, this.#plan, this.#client);
+    return this.#admission;
+  }
+
   #asking(target: Target): AskForPermit | undefined {
     return this.#needsPermit(target) ? () => this.#accounts.ask(target, this.#attempts.key) : undefined;
   }
@@ -231,7 +236,7 @@ class Failover {
   async #chooseOrWait(): Promise<Next | undefined> {
     const next = this.#choose();
     if (next || this.#sent > 0 || this.#isOver) return next;
-    const granted = await this.#accounts.wait(this.#attempts.key);
+    const granted = await this.#admission?.wait(this.#attempts.key);
     if (!granted) return undefined;
     try {
       // It may have been revoked, or held to other models, meanwhile.
@@ -252,9 +257,9 @@ class Failover {
   }
 
   /**
-   * Nothing was sent, and nothing is held. If the connector is busy, or its account at its limit, others may not be; what can't be translated for one vendor may
-   * pass to another; a further limit may not count other models; if the budget of a policy or spool space is short, only free models
-   * remain.
+   * Nothing was sent, and nothing is held. If the connector is busy, or its account at its limit, others may not be; what can't be
+   * translated for one vendor may pass to another; a further limit may not count other models; if the budget of a policy or spool space
+   * is short, only free models remain.
    */
   #skip(target: Target, error: unknown): void {
     const limit = limitWithoutHeadroom(error);

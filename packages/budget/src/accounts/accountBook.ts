@@ -67,7 +67,7 @@ export class AccountBook {
       giveUp = () => {
         if (isDone) return;
         const [first] = accounts;
-        const queues = accounts.map(({ account }) => this.#queueOf(account));
+        const queues = accounts.flatMap(({ account }) => this.#queues.get(account.id) ?? []);
         refuse(
           accountLimited(first?.account.provider ?? '', Math.min(...queues.map(({ retryMs }) => retryMs))),
         );
@@ -99,17 +99,19 @@ export class AccountBook {
   /** Ends a request with the tokens that it used; undefined: it was not sent. */
   settle({ account, tokens, slot }: AccountPermit, usedTokens: number | undefined): void {
     const counted = account.tokensPerMinute === undefined ? 0 : (usedTokens ?? 0) - tokens;
-    this.#queueOf(account).correct(slot, { requests: usedTokens === undefined ? -1 : 0, tokens: counted });
+    this.#queues
+      .get(account.id)
+      ?.correct(slot, { requests: usedTokens === undefined ? -1 : 0, tokens: counted });
   }
 
   /** What a response of the vendor says is left of its limits. */
   heard(account: LimitedAccount, left: VendorLeft): void {
-    this.#queueOf(account).heard(left);
+    this.#queues.get(account.id)?.heard(left);
   }
 
   /** The vendor refused a principal's request with 429, and may do so for this long. */
   refused(account: LimitedAccount, principalId: string, forMs: number): void {
-    this.#queueOf(account).refused(principalId, forMs);
+    this.#queues.get(account.id)?.refused(principalId, forMs);
   }
 
   #countWaiting(principalId: string, permit: Promise<unknown>): void {
@@ -123,6 +125,7 @@ export class AccountBook {
     permit.then(end, end);
   }
 
+  /** Only a new request brings the account as it is now: those that end may have begun under other limits. */
   #queueOf(account: LimitedAccount): AccountQueue {
     const known = this.#queues.get(account.id);
     known?.update(account);

@@ -32,7 +32,7 @@ export async function findOverrides(
   after: { readonly createdAt: Date; readonly id: string } | undefined,
   limit: number,
 ): Promise<ListedOverrideRow[]> {
-  // Of a further limit that is gone, or counts something else, none is left that has not ended.
+  // When a further limit goes, or counts something else, its overrides end with it.
   const inForce = sql<boolean>`(override.ended_at IS NULL AND override.ends_at > ${now} AND policies.deleted_at IS NULL
     AND (${OF_LIMIT} <> '' OR policies.limit_nano_usd IS NOT NULL
       AND policies.counter_scope = split_part(override.subject, ':', 1)))`;

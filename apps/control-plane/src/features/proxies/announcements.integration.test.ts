@@ -122,7 +122,7 @@ const CHANGES: readonly (readonly [string, (world: World) => Promise<unknown>])[
   ['default for services', () => policy({ default_for: 'service' })],
   ['no replacement', patchOf('own', { on_exhausted: null })],
 ];
-/** Each on keys of its own, but for those of a policy, which come one after the other. */
+/** Each change has keys of its own; those of one policy follow each other on the same keys. */
 const CHANGES_OF_KEYS = [
   ...CHANGES.map((change) => [change]),
   anyPolicy('own'),

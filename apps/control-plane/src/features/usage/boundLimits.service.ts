@@ -31,8 +31,8 @@ interface Limited {
 }
 
 /**
- * The further limits of a key's policies that its requests can't avoid by what they say: of its own counters, of all together, and of
- * attribution that the key locks.
+ * The further limits that bind a key's requests whatever these say: by key, principal or policy, and by attribution that the key
+ * locks.
  */
 export async function boundLimitsOf(
   db: Database,
